@@ -1,0 +1,40 @@
+"""Time, handed in: whoever needs it takes a Clock, so that tests and replays decide what time it is."""
+
+import time
+from typing import Protocol
+
+from kompat.types import Millis
+
+
+class Clock(Protocol):
+    def now(self) -> Millis:
+        """Wall-clock milliseconds since the epoch, for timestamps that others see."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never jump, for time-outs."""
+        ...
+
+
+class SystemClock:
+    def now(self) -> Millis:
+        return Millis(time.time_ns() // 1_000_000)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class ManualClock:
+    """A clock that moves when told to."""
+
+    def __init__(self, now: int = 1_700_000_000_000) -> None:
+        self._now = now
+
+    def now(self) -> Millis:
+        return Millis(self._now)
+
+    def monotonic(self) -> float:
+        return self._now / 1000
+
+    def advance(self, ms: int) -> None:
+        self._now += ms

@@ -1,0 +1,1 @@
+"""Partition logs: append, read, retention, compaction, and the store under them."""

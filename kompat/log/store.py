@@ -1,0 +1,158 @@
+"""What a partition log asks of its store.
+
+A store holds all partitions of a broker. Writes are *staged* and reach the disk together, once per turn of the event
+loop, by `LogStore.flush` (group commit: see commit.py). Until then no read sees them. Reads may be called from any
+thread; staging and flushing belong to the event loop's thread.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from kompat.types import Buffer, LogId, Millis, Offset, RaftIndex
+
+
+class EntryKind(IntEnum):
+    DATA = 0  # a record batch: has offsets
+    NOOP = 1  # a new leader's first entry: has none
+    MEMBERSHIP = 2  # a change of the replica set: has none
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the Raft log, without its bytes: enough to recover a partition's state without opening batches."""
+
+    index: RaftIndex
+    term: int
+    kind: EntryKind
+    base_offset: Offset
+    last_offset: Offset  # base_offset - 1 where the entry has no offsets
+    size: int  # of the batch, in bytes
+    max_timestamp: Millis
+    attributes: int  # of the batch: compression, timestamp type, transactional, control
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """Where a batch is and what it spans, without its bytes."""
+
+    base_offset: Offset
+    last_offset: Offset
+    size: int
+    max_timestamp: Millis
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A batch's replacement by the cleaner; None removes the batch."""
+
+    base_offset: Offset
+    last_offset: Offset
+    max_timestamp: Millis
+    batch: Buffer | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring batches as read, in offset order."""
+
+    buffers: Sequence[Buffer]  # each holds one or more whole batches
+    size: int
+    next_offset: Offset  # where to go on reading
+
+
+class PartitionStore(Protocol):
+    """One partition's part of the store."""
+
+    # -- staged writes ---------------------------------------------------------------------------------------------
+    def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
+        """Add an entry at the end. Large batches go to the value-log file of `segment`, named by its first offset.
+
+        `batch` is kept by reference until the flush: the caller leaves its bytes alone.
+        """
+        ...
+
+    def truncate_from(self, index: RaftIndex, offset: Offset) -> None:
+        """Remove the entries from `index` and the batches from `offset` on."""
+        ...
+
+    def drop_before(self, index: RaftIndex, offset: Offset, segments: Sequence[Offset]) -> None:
+        """Remove entries before `index`, batches that end before `offset`, and the named value-log files."""
+        ...
+
+    def rewrite(self, replacements: Sequence[Rewrite], segment: Offset) -> None:
+        """Replace batches (the cleaner's work): all of one call or none; the new bytes go to a new file of `segment`."""
+        ...
+
+    def add_time_index(self, timestamp: Millis, offset: Offset) -> None:
+        """Remember that the newest timestamp up to and including the batch at `offset` is `timestamp`."""
+        ...
+
+    def put_state(self, name: bytes, value: bytes) -> None: ...
+
+    def delete_state(self, name: bytes) -> None: ...
+
+    # -- reads: of what has been flushed ---------------------------------------------------------------------------
+    def state(self, name: bytes) -> bytes | None: ...
+
+    def states(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def first_entry(self) -> Entry | None: ...
+
+    def last_entry(self) -> Entry | None: ...
+
+    def entries(self, start: RaftIndex) -> Iterator[Entry]: ...
+
+    def batches(self, offset: Offset) -> Iterator[StoredBatch]:
+        """From the batch that holds `offset`, or the first after it."""
+        ...
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> Run:
+        """Whole batches from the one that holds `offset` (or the first after it) and begin before `end`.
+
+        At least one batch where there is one, however large; else at most `max_bytes`.
+        """
+        ...
+
+    def time_index(self, timestamp: Millis) -> Offset | None:
+        """An offset at or before the first batch whose max timestamp is at least `timestamp`; None: start at the log's start."""
+        ...
+
+    def size(self) -> int:
+        """Bytes of all batches."""
+        ...
+
+
+class LogStore(Protocol):
+    def open(self, log: LogId) -> PartitionStore: ...
+
+    def logs(self) -> Iterable[LogId]:
+        """Every log that has anything stored, for finding what a deleted topic left behind."""
+        ...
+
+    def drop(self, log: LogId) -> None:
+        """Remove a log and give its space back. Staged, like a write."""
+        ...
+
+    def has_staged(self) -> bool: ...
+
+    def flush(self) -> None:
+        """Write what is staged: value-log bytes first, then one WriteBatch. All or nothing.
+
+        Raises StorageError, with the staged writes discarded, where the disk refuses.
+        """
+        ...
+
+    def sync(self) -> None:
+        """Force what has been flushed onto the disk. Called from a worker thread."""
+        ...
+
+    def checkpoint(self, directory: str) -> None:
+        """A consistent copy of the store while it runs."""
+        ...
+
+    def close(self) -> None: ...
