@@ -50,3 +50,6 @@ class Api(Generic[Req, Resp]):
     # The API's own error answer: every request gets one, whatever breaks.
     failure: Callable[[Req, KafkaError], Resp]
     advertised: Versions | None = None  # where it differs from what is served (Produce: WIRE.md)
+    # Hand-written codecs where the schema codec is too slow (Produce, Fetch): body bytes ↔ message.
+    decode: Callable[[int, memoryview], Req] | None = None
+    encode: Callable[[int, Resp], list[Any]] | None = None

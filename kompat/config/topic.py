@@ -1,0 +1,33 @@
+"""A topic's settings as the log reads them: parsed once, when they change, not on every append."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """Field names are Kafka's setting names with underscores; `cleanup.policy` is split into its two halves."""
+
+    compact: bool = False
+    delete: bool = True
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    max_message_bytes: int = 1_048_588
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = 9_223_372_036_854_775_807
+    message_timestamp_after_max_ms: int = 3_600_000
+    retention_ms: int = 604_800_000  # -1: no limit
+    retention_bytes: int = -1  # -1: no limit
+    segment_bytes: int = 1_073_741_824
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    index_interval_bytes: int = 4096
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = 9_223_372_036_854_775_807
+    min_cleanable_dirty_ratio: float = 0.5
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = 9_223_372_036_854_775_807
+    flush_ms: int = 9_223_372_036_854_775_807
+    min_insync_replicas: int = 1
