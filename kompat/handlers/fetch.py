@@ -1,0 +1,240 @@
+"""Fetch (key 1, v4-18): whole record batches from partitions, at once or as soon as `min_bytes` are there.
+
+Reads come from memory where they can; what has to come from the store is read in a worker thread, so that a consumer
+far behind stalls nobody. An answer that has to wait is woken by the partitions it asked for, or by `max_wait_ms`.
+A consumer gets at least one batch, however large, so that it can always go on. Followers do not fetch here: replicas
+are kept by Raft.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.fetch_sessions import NO_SESSION, Plan, Wanted
+from kompat.handlers.later import Later
+from kompat.log.partition import Isolation, Partition, ReadResult
+from kompat.protocol.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchRequest,
+    FetchResponse,
+    PartitionResponse,
+    TopicResponse,
+    decode_fetch_request,
+    encode_fetch_response,
+)
+from kompat.types import ZERO_UUID, Offset
+
+UNKNOWN = -1
+
+
+def handle(ctx: Context, req: FetchRequest) -> Later[FetchResponse] | FetchResponse:
+    services = ctx.services
+    plan = services.fetch_sessions.plan(req, services.clock.now())
+    max_bytes = min(req.max_bytes, services.fetch_max_bytes)
+    return _Fetch(ctx, req, plan, max_bytes).start()
+
+
+@dataclass(slots=True)
+class _Found:
+    """What came of one wanted partition: a read, or the reason why there is none."""
+
+    wanted: Wanted
+    read: ReadResult | None = None
+    error: KafkaError | None = None
+    diverging: EpochEndOffset | None = None
+
+
+class _Fetch(Later[FetchResponse]):
+    """One request, from the first look at memory to the answer."""
+
+    __slots__ = ("_isolation", "_max_bytes", "_min_bytes", "_partitions", "_plan", "_task", "_timer", "_wait")
+
+    def __init__(self, ctx: Context, req: FetchRequest, plan: Plan, max_bytes: int) -> None:
+        super().__init__()
+        self._plan = plan
+        self._isolation = Isolation(req.isolation_level)
+        self._min_bytes = min(req.min_bytes, max_bytes)
+        self._max_bytes = max_bytes
+        self._wait = req.max_wait_ms / 1000
+        self._partitions = [_partition(ctx, wanted) for wanted in plan.wanted]
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None  # held, or the loop may drop it
+
+    def start(self) -> Later[FetchResponse] | FetchResponse:
+        found, size, cold = self._read_memory()
+        if cold:
+            self._read_store()
+            return self
+        if self._wait <= 0 or not found or size >= self._min_bytes or any(f.error or f.diverging for f in found):
+            return self._response(found)
+        self._timer = asyncio.get_running_loop().call_later(self._wait, self._finish)
+        for partition in self._watched():
+            partition.watch(self._advanced)
+        return self
+
+    def _watched(self) -> list[Partition]:
+        return [p for p in self._partitions if isinstance(p, Partition)]
+
+    def _advanced(self, _: Partition) -> None:
+        ready = 0
+        for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
+            if isinstance(partition, Partition):
+                ready += min(wanted.max_bytes, partition.available(Offset(wanted.fetch_offset), self._isolation))
+        if ready >= self._min_bytes:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Answer with what there is now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for partition in self._watched():
+            partition.unwatch(self._advanced)
+        found, _, cold = self._read_memory()
+        if cold:
+            self._read_store()
+        else:
+            self.set_result(self._response(found))
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+    def _read_memory(self) -> tuple[list[_Found], int, bool]:
+        """All reads that memory can serve, and whether one of them could not be."""
+        found, size = [], 0
+        for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
+            result = _Found(wanted)
+            try:
+                live = _checked(partition, wanted)
+                result.diverging = _diverging(live, wanted)
+                if result.diverging is None:
+                    result.read = live.read(
+                        Offset(wanted.fetch_offset),
+                        min(wanted.max_bytes, self._max_bytes - size),
+                        self._isolation,
+                        minimum_one=size == 0,
+                    )
+                    if result.read is None:
+                        return found, size, True
+                    size += result.read.size
+            except KafkaError as error:
+                result.error = error
+            found.append(result)
+        return found, size, False
+
+    def _read_store(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._read_all())
+
+    async def _read_all(self) -> None:
+        found, size = [], 0
+        try:
+            for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
+                result = await self._read_one(wanted, partition, self._max_bytes - size, minimum_one=size == 0)
+                size += result.read.size if result.read is not None else 0
+                found.append(result)
+        except Exception as error:  # noqa: BLE001 - the dispatcher answers whatever it is, and logs it
+            self.set_exception(error)
+        else:
+            self.set_result(self._response(found))
+
+    async def _read_one(
+        self, wanted: Wanted, partition: Partition | KafkaError, room: int, *, minimum_one: bool
+    ) -> _Found:
+        result = _Found(wanted)
+        try:
+            live = _checked(partition, wanted)
+            result.diverging = _diverging(live, wanted)
+            if result.diverging is None:
+                offset, limit = Offset(wanted.fetch_offset), min(wanted.max_bytes, room)
+                result.read = live.read(offset, limit, self._isolation, minimum_one=minimum_one)
+                if result.read is None:
+                    result.read = await live.read_stored(offset, limit, self._isolation, minimum_one=minimum_one)
+        except KafkaError as error:
+            result.error = error
+        return result
+
+    # -- answering -------------------------------------------------------------------------------------------------
+    def _response(self, found: list[_Found]) -> FetchResponse:
+        topics: dict[tuple[str, object], TopicResponse] = {}
+        for f in found:
+            partition = _answer(f)
+            told = self._plan.must_answer(
+                f.wanted,
+                size=f.read.size if f.read is not None else 0,
+                high_watermark=partition.high_watermark,
+                log_start_offset=partition.log_start_offset,
+                failed=f.read is None,
+            )
+            if told:
+                key = (f.wanted.topic, f.wanted.topic_id)
+                topic = topics.get(key)
+                if topic is None:
+                    topic = topics[key] = TopicResponse(f.wanted.topic, f.wanted.topic_id, [])
+                topic.partitions.append(partition)
+        return FetchResponse(0, ErrorCode.NONE, self._plan.session_id, list(topics.values()))
+
+
+def _partition(ctx: Context, wanted: Wanted) -> Partition | KafkaError:
+    logs = ctx.services.logs
+    if wanted.topic_id == ZERO_UUID:
+        return logs.find(wanted.topic, wanted.index) or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = logs.find_by_id(wanted.topic_id, wanted.index)
+    if partition is not None:
+        return partition
+    known = ctx.services.cluster.topic_by_id(wanted.topic_id) is not None
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def _checked(partition: Partition | KafkaError, wanted: Wanted) -> Partition:
+    if isinstance(partition, KafkaError):
+        raise partition
+    epoch = wanted.current_leader_epoch
+    if epoch != UNKNOWN and epoch != partition.leader_epoch:
+        behind = epoch < partition.leader_epoch
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
+    return partition
+
+
+def _diverging(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
+    """Where the reader's log parts from this one, if it does (v12+)."""
+    if wanted.last_fetched_epoch == UNKNOWN:
+        return None
+    epoch, end = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
+        return EpochEndOffset(epoch, end)
+    return None
+
+
+def _answer(found: _Found) -> PartitionResponse:
+    response = PartitionResponse(found.wanted.index, ErrorCode.NONE)
+    response.diverging_epoch = found.diverging
+    if found.error is not None:
+        response.error_code = found.error.code
+    elif found.read is not None:
+        read = found.read
+        response.high_watermark = read.high_watermark
+        response.last_stable_offset = read.last_stable_offset
+        response.log_start_offset = read.log_start_offset
+        response.records = read.buffers
+        if read.aborted is not None:
+            response.aborted_transactions = [AbortedTransaction(a.producer_id, a.first_offset) for a in read.aborted]
+    return response
+
+
+def failure(_: FetchRequest, error: KafkaError) -> FetchResponse:
+    return FetchResponse(0, error.code, NO_SESSION, [])
+
+
+API = Api(
+    key=1,
+    name="Fetch",
+    versions=Versions(4, 18),
+    request=FetchRequest,
+    response=FetchResponse,
+    handle=handle,
+    failure=failure,
+    decode=decode_fetch_request,
+    encode=encode_fetch_response,
+)

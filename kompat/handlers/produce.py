@@ -1,0 +1,152 @@
+"""Produce (key 0, v3-13): append record batches to partitions, answer when they are committed.
+
+Advertised from v0, because old librdkafka turns compression off where the range does not include 0; v0-2 are answered
+UNSUPPORTED_VERSION. acks=0 gets no answer, and an error then closes the connection: it is the only way to tell.
+Every partition is judged by itself; the answer waits for all of them.
+"""
+
+from __future__ import annotations
+
+from kompat.errors import ErrorCode, KafkaError, ProtocolError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.later import Later
+from kompat.log.commit import Pending
+from kompat.log.partition import Appended, Partition
+from kompat.log.validation import InvalidRecordsError
+from kompat.protocol.produce import (
+    PartitionData,
+    PartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+    RecordError,
+    TopicData,
+    TopicResponse,
+    decode_produce_request,
+    encode_produce_response,
+)
+from kompat.types import ZERO_UUID
+
+VALID_ACKS = (-1, 0, 1)
+UNKNOWN_OFFSET = -1
+
+
+def handle(ctx: Context, req: ProduceRequest) -> Later[ProduceResponse] | ProduceResponse | None:
+    reply = _Reply(req)
+    for topic in req.topic_data:
+        responses = []
+        for data in topic.partition_data:
+            try:
+                responses.append(reply.started(data.index, _append(ctx, req, topic, data)))
+            except KafkaError as error:
+                responses.append(_refused(data.index, error))
+        reply.response.responses.append(TopicResponse(topic.name, topic.topic_id, responses))
+    if req.acks == 0:
+        _close_on_error(reply.response)
+        return None
+    return reply.when_committed()
+
+
+def _append(ctx: Context, req: ProduceRequest, topic: TopicData, data: PartitionData) -> Appended:
+    if req.acks not in VALID_ACKS:
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if data.records is None:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "the partition has no records")
+    return _partition(ctx, topic, data.index).append(data.records)
+
+
+def _partition(ctx: Context, topic: TopicData, index: int) -> Partition:
+    logs = ctx.services.logs
+    if topic.topic_id == ZERO_UUID:
+        partition = logs.find(topic.name, index)
+    else:
+        partition = logs.find_by_id(topic.topic_id, index)
+    if partition is not None:
+        return partition
+    if topic.topic_id != ZERO_UUID and ctx.services.cluster.topic_by_id(topic.topic_id) is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class _Reply(Later[ProduceResponse]):
+    """The answer to one request, due when every append under way has ended."""
+
+    __slots__ = ("_acks", "_under_way", "_waiting", "response")
+
+    def __init__(self, req: ProduceRequest) -> None:
+        super().__init__()
+        self.response = ProduceResponse([])
+        self._acks = req.acks
+        self._under_way: list[tuple[PartitionResponse, Pending]] = []
+        self._waiting = 0
+
+    def started(self, index: int, appended: Appended) -> PartitionResponse:
+        response = PartitionResponse(
+            index,
+            ErrorCode.NONE,
+            appended.base_offset,
+            appended.log_append_time,
+            appended.log_start_offset,
+        )
+        self._under_way.append((response, appended.pending))
+        return response
+
+    def when_committed(self) -> Later[ProduceResponse] | ProduceResponse:
+        # Partitions with one replica share the turn's Pending, so there is mostly one to wait for.
+        pendings = {id(pending): pending for _, pending in self._under_way if not pending.is_done}
+        if not pendings:
+            return self._settled()
+        self._waiting = len(pendings)
+        for pending in pendings.values():
+            pending.add_done_callback(self._one_ended)
+        return self
+
+    def _one_ended(self, _: Pending) -> None:
+        self._waiting -= 1
+        if self._waiting == 0:
+            self.set_result(self._settled())
+
+    def _settled(self) -> ProduceResponse:
+        for response, pending in self._under_way:
+            if pending.error is not None:
+                response.refuse(pending.error.code, pending.error.message)
+        return self.response
+
+
+def _refused(index: int, error: KafkaError) -> PartitionResponse:
+    response = PartitionResponse(index, error.code, UNKNOWN_OFFSET, UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+    response.error_message = error.message or None
+    if isinstance(error, InvalidRecordsError):
+        response.record_errors = [RecordError(e.batch_index, e.message) for e in error.record_errors]
+    return response
+
+
+def _close_on_error(response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code != ErrorCode.NONE:
+                raise ProtocolError(
+                    f"produce with acks=0 to {topic.name}-{partition.index} failed: {ErrorCode(partition.error_code).name}"
+                )
+
+
+def failure(req: ProduceRequest, error: KafkaError) -> ProduceResponse:
+    return ProduceResponse(
+        [
+            TopicResponse(t.name, t.topic_id, [_refused(p.index, error) for p in t.partition_data])
+            for t in req.topic_data
+        ]
+    )
+
+
+API = Api(
+    key=0,
+    name="Produce",
+    versions=Versions(3, 13),
+    advertised=Versions(0, 13),
+    request=ProduceRequest,
+    response=ProduceResponse,
+    handle=handle,
+    failure=failure,
+    decode=decode_produce_request,
+    encode=encode_produce_response,
+)
