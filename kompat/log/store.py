@@ -72,24 +72,35 @@ class PartitionStore(Protocol):
     def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
         """Add an entry at the end. Large batches go to the value-log file of `segment`, named by its first offset.
 
-        `batch` is kept by reference until the flush: the caller leaves its bytes alone.
+        `batch` is kept by reference until the flush: the caller leaves its bytes alone. Entries that have no offsets
+        may carry a small payload instead of a batch (see `payload`).
+
+        Raises StorageError at once, with nothing staged, while the disk has less than its reserve.
         """
         ...
 
     def truncate_from(self, index: RaftIndex, offset: Offset) -> None:
-        """Remove the entries from `index` and the batches from `offset` on."""
+        """Remove the entries from `index` on, and the batches and time index that begin at or after `offset`."""
         ...
 
     def drop_before(self, index: RaftIndex, offset: Offset, segments: Sequence[Offset]) -> None:
-        """Remove entries before `index`, batches that end before `offset`, and the named value-log files."""
+        """Remove entries before `index`, batches that end before `offset`, their time index, and the value-log files of
+        the named segments, of which no batch is left."""
         ...
 
     def rewrite(self, replacements: Sequence[Rewrite], segment: Offset) -> None:
-        """Replace batches (the cleaner's work): all of one call or none; the new bytes go to a new file of `segment`."""
+        """Replace batches (the cleaner's work): all of one call or none; the new bytes go to a new file of `segment`.
+
+        A batch that is no longer there is passed over. The bytes are written with the turn, so keep one call small (a few MiB);
+        files that no batch points into any more are removed on their own. Entries keep the size that was appended.
+        """
         ...
 
     def add_time_index(self, timestamp: Millis, offset: Offset) -> None:
-        """Remember that the newest timestamp up to and including the batch at `offset` is `timestamp`."""
+        """Remember that the newest timestamp up to and including the batch at `offset` is `timestamp`.
+
+        So timestamps do not fall from one call to the next, but after a truncation.
+        """
         ...
 
     def put_state(self, name: bytes, value: bytes) -> None: ...
@@ -107,6 +118,10 @@ class PartitionStore(Protocol):
 
     def entries(self, start: RaftIndex) -> Iterator[Entry]: ...
 
+    def payload(self, index: RaftIndex) -> bytes | None:
+        """What an entry without offsets carries."""
+        ...
+
     def batches(self, offset: Offset) -> Iterator[StoredBatch]:
         """From the batch that holds `offset`, or the first after it."""
         ...
@@ -114,7 +129,8 @@ class PartitionStore(Protocol):
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> Run:
         """Whole batches from the one that holds `offset` (or the first after it) and begin before `end`.
 
-        At least one batch where there is one, however large; else at most `max_bytes`.
+        At least one batch where there is one, however large; else at most `max_bytes`. Where there is none, the run is
+        empty and goes on at `offset`. Raises StorageError where the disk cannot give the bytes.
         """
         ...
 

@@ -1,0 +1,162 @@
+"""Group commit: everything that is staged during one turn of the event loop is written together at its end.
+
+With `fsync=always` an acknowledgement also waits for the disk. One thread syncs; the turns that are written meanwhile
+share the next sync, so the disk's latency is paid once for all of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+from kompat.errors import ErrorCode, KafkaError, StorageError
+from kompat.log.store import LogStore
+
+logger = logging.getLogger(__name__)
+
+Fsync = Literal["always", "interval", "never"]
+
+
+class Pending:
+    """A promise that a turn's writes are kept. Much lighter than a Future: callbacks run at once, in order."""
+
+    __slots__ = ("_callbacks", "error", "is_done")
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self.error: KafkaError | None = None
+        self._callbacks: list[Callable[[Pending], None]] = []
+
+    @classmethod
+    def done(cls) -> "Pending":
+        pending = cls()
+        pending.is_done = True
+        return pending
+
+    def add_done_callback(self, fn: "Callable[[Pending], None]") -> None:
+        """Call `fn` when it is done: now, if it already is."""
+        if self.is_done:
+            fn(self)
+        else:
+            self._callbacks.append(fn)
+
+    def resolve(self, error: KafkaError | None = None) -> list[Exception]:
+        """Mark it done and run the callbacks; what they raised is returned, so that one cannot starve the others."""
+        self.is_done = True
+        self.error = error
+        callbacks, self._callbacks = self._callbacks, []
+        failures: list[Exception] = []
+        for fn in callbacks:
+            try:
+                fn(self)
+            except Exception as failure:  # noqa: BLE001 - handed to the caller
+                failures.append(failure)
+        return failures
+
+    async def wait(self) -> None:
+        if not self.is_done:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.add_done_callback(lambda _: None if future.done() else future.set_result(None))
+            await future
+        if self.error is not None:
+            raise KafkaError(self.error.code, self.error.message)
+
+
+class GroupCommit:
+    """Flushes the store at the end of each turn in which somebody asked for `turn()`."""
+
+    def __init__(
+        self,
+        store: LogStore,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        fsync: Fsync = "never",
+        interval_ms: int = 1000,
+        on_failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._loop = loop
+        self._fsync = fsync
+        self._interval = interval_ms / 1000
+        self._on_failed = on_failed
+        self._turn: Pending | None = None
+        self._unsynced: list[Pending] = []  # written, waiting for the next sync
+        self._sync_wanted = False
+        self._syncing: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._executor = ThreadPoolExecutor(1, "kompat-sync")
+
+    def turn(self) -> Pending:
+        """The promise for what is staged in this turn; asking for it makes the turn end with a flush."""
+        turn = self._turn
+        if turn is None:
+            turn = self._turn = Pending()
+            self._loop.call_soon(self._flush)
+        return turn
+
+    async def close(self) -> None:
+        """Write and, unless fsync is never, sync what is under way."""
+        if self._turn is not None:
+            self._flush()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._start_sync()
+        while self._syncing is not None:
+            await asyncio.wait([self._syncing])
+        self._executor.shutdown()
+
+    def _flush(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is None:  # close() was faster
+            return
+        try:
+            self._store.flush()
+        except StorageError as error:
+            self._fail([turn], error)
+        except Exception as bug:
+            self._fail([turn], bug)  # nobody waits for ever because of a bug
+            raise
+        else:
+            self._written(turn)
+
+    def _written(self, turn: Pending) -> None:
+        if self._fsync == "always":
+            self._unsynced.append(turn)
+            self._start_sync()
+            return
+        self._resolve([turn], None)
+        if self._fsync == "interval" and self._timer is None:
+            self._timer = self._loop.call_later(self._interval, self._start_sync)
+
+    def _start_sync(self) -> None:
+        self._timer = None
+        if self._syncing is not None:
+            self._sync_wanted = True
+            return
+        turns, self._unsynced = self._unsynced, []
+        self._syncing = self._loop.run_in_executor(self._executor, self._store.sync)
+        self._syncing.add_done_callback(lambda done: self._synced(turns, done))
+
+    def _synced(self, turns: list[Pending], done: "asyncio.Future[None]") -> None:
+        self._syncing = None
+        if self._unsynced or self._sync_wanted:
+            self._sync_wanted = False
+            self._start_sync()
+        error = done.exception()
+        if error is None:
+            self._resolve(turns, None)
+        else:
+            self._fail(turns, error)
+
+    def _fail(self, turns: list[Pending], error: BaseException) -> None:
+        logger.error("the log could not be written: %s", error)
+        try:
+            self._on_failed()
+        finally:
+            self._resolve(turns, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+
+    def _resolve(self, turns: list[Pending], error: KafkaError | None) -> None:
+        for turn in turns:
+            for failure in turn.resolve(error):
+                self._loop.call_exception_handler({"message": "a commit callback failed", "exception": failure})

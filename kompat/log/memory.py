@@ -1,0 +1,232 @@
+"""The store's twin in memory: for `--data :memory:` and for tests. It behaves as the store on disk does, but forgets."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock
+
+from kompat.errors import StorageError
+from kompat.log.store import Entry, EntryKind, Rewrite, Run, StoredBatch
+from kompat.types import Buffer, LogId, Millis, Offset, RaftIndex
+
+Write = Callable[[], None]
+
+
+class _Data:
+    """What one partition holds: parallel lists, in order of their first."""
+
+    __slots__ = (
+        "bases",
+        "batches",
+        "contents",
+        "entries",
+        "indices",
+        "payloads",
+        "size",
+        "states",
+        "time_offsets",
+        "times",
+    )
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.indices: list[RaftIndex] = []
+        self.entries: list[Entry] = []
+        self.payloads: dict[RaftIndex, bytes] = {}
+        self.bases: list[Offset] = []
+        self.batches: list[StoredBatch] = []
+        self.contents: list[bytes] = []
+        self.time_offsets: list[Offset] = []
+        self.times: list[Millis] = []
+        self.states: dict[bytes, bytes] = {}
+        self.size = 0
+
+    def is_empty(self) -> bool:
+        return not (self.entries or self.batches or self.times or self.states)
+
+    def append(self, entry: Entry, batch: bytes) -> None:
+        self.indices.append(entry.index)
+        self.entries.append(entry)
+        if entry.kind is not EntryKind.DATA:
+            self.payloads[entry.index] = batch
+            return
+        self.bases.append(entry.base_offset)
+        self.batches.append(StoredBatch(entry.base_offset, entry.last_offset, len(batch), entry.max_timestamp))
+        self.contents.append(batch)
+        self.size += len(batch)
+
+    def truncate_from(self, index: RaftIndex, offset: Offset) -> None:
+        self._cut_entries(slice(bisect_left(self.indices, index), None))
+        self._cut_batches(slice(bisect_left(self.bases, offset), None))
+        self._cut_times(slice(bisect_left(self.time_offsets, offset), None))
+
+    def drop_before(self, index: RaftIndex, offset: Offset) -> None:
+        self._cut_entries(slice(bisect_left(self.indices, index)))
+        self._cut_batches(slice(self.position(offset)))
+        self._cut_times(slice(bisect_left(self.time_offsets, offset)))
+
+    def rewrite(self, replacements: Sequence[tuple[Rewrite, bytes | None]]) -> None:
+        for replacement, content in replacements:
+            at = bisect_left(self.bases, replacement.base_offset)
+            if at == len(self.bases) or self.bases[at] != replacement.base_offset:
+                continue
+            if content is None:
+                self._cut_batches(slice(at, at + 1))
+                continue
+            self.size += len(content) - self.batches[at].size
+            self.batches[at] = StoredBatch(
+                replacement.base_offset, replacement.last_offset, len(content), replacement.max_timestamp
+            )
+            self.contents[at] = content
+
+    def add_time(self, timestamp: Millis, offset: Offset) -> None:
+        at = bisect_left(self.time_offsets, offset)
+        if at < len(self.time_offsets) and self.time_offsets[at] == offset:
+            self.times[at] = timestamp
+        else:
+            self.time_offsets.insert(at, offset)
+            self.times.insert(at, timestamp)
+
+    def position(self, offset: Offset) -> int:
+        """Of the batch that holds `offset`, or the first after it."""
+        at = bisect_right(self.bases, offset) - 1
+        return at if at >= 0 and self.batches[at].last_offset >= offset else at + 1
+
+    def _cut_entries(self, part: slice) -> None:
+        for index in self.indices[part]:
+            self.payloads.pop(index, None)
+        del self.indices[part], self.entries[part]
+
+    def _cut_batches(self, part: slice) -> None:
+        self.size -= sum(batch.size for batch in self.batches[part])
+        del self.bases[part], self.batches[part], self.contents[part]
+
+    def _cut_times(self, part: slice) -> None:
+        del self.time_offsets[part], self.times[part]
+
+
+class MemoryPartition:
+    """PartitionStore in memory."""
+
+    __slots__ = ("_data", "_lock", "_staged")
+
+    def __init__(self, data: _Data, staged: list[Write], lock: Lock) -> None:
+        self._data = data
+        self._staged = staged
+        self._lock = lock
+
+    def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
+        self._staged.append(lambda: self._data.append(entry, bytes(batch)))
+
+    def truncate_from(self, index: RaftIndex, offset: Offset) -> None:
+        self._staged.append(lambda: self._data.truncate_from(index, offset))
+
+    def drop_before(self, index: RaftIndex, offset: Offset, segments: Sequence[Offset]) -> None:
+        self._staged.append(lambda: self._data.drop_before(index, offset))
+
+    def rewrite(self, replacements: Sequence[Rewrite], segment: Offset) -> None:
+        kept = [(r, None if r.batch is None else bytes(r.batch)) for r in replacements]
+        self._staged.append(lambda: self._data.rewrite(kept))
+
+    def add_time_index(self, timestamp: Millis, offset: Offset) -> None:
+        self._staged.append(lambda: self._data.add_time(timestamp, offset))
+
+    def put_state(self, name: bytes, value: bytes) -> None:
+        self._staged.append(lambda: self._data.states.update({name: value}))
+
+    def delete_state(self, name: bytes) -> None:
+        def delete() -> None:
+            self._data.states.pop(name, None)
+
+        self._staged.append(delete)
+
+    def state(self, name: bytes) -> bytes | None:
+        return self._data.states.get(name)
+
+    def states(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        with self._lock:
+            return iter(sorted(item for item in self._data.states.items() if item[0].startswith(prefix)))
+
+    def first_entry(self) -> Entry | None:
+        with self._lock:
+            return self._data.entries[0] if self._data.entries else None
+
+    def last_entry(self) -> Entry | None:
+        with self._lock:
+            return self._data.entries[-1] if self._data.entries else None
+
+    def entries(self, start: RaftIndex) -> Iterator[Entry]:
+        with self._lock:
+            return iter(self._data.entries[bisect_left(self._data.indices, start) :])
+
+    def payload(self, index: RaftIndex) -> bytes | None:
+        return self._data.payloads.get(index)
+
+    def batches(self, offset: Offset) -> Iterator[StoredBatch]:
+        with self._lock:
+            return iter(self._data.batches[self._data.position(offset) :])
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> Run:
+        with self._lock:
+            return self._read(offset, max_bytes, end)
+
+    def _read(self, offset: Offset, max_bytes: int, end: Offset) -> Run:
+        data = self._data
+        buffers: list[Buffer] = []
+        size, next_offset = 0, offset
+        for at in range(data.position(offset), len(data.batches)):
+            batch = data.batches[at]
+            if batch.base_offset >= end or (buffers and size + batch.size > max_bytes):
+                break
+            buffers.append(data.contents[at])
+            size += batch.size
+            next_offset = Offset(batch.last_offset + 1)
+        return Run(buffers, size, next_offset)
+
+    def time_index(self, timestamp: Millis) -> Offset | None:
+        with self._lock:
+            at = bisect_left(self._data.times, timestamp)
+            return self._data.time_offsets[at - 1] if at else None
+
+    def size(self) -> int:
+        return self._data.size
+
+
+class MemoryStore:
+    """LogStore in memory."""
+
+    def __init__(self) -> None:
+        self._logs: dict[LogId, _Data] = {}
+        self._staged: list[Write] = []
+        self._lock = Lock()  # cold reads come from other threads than flushes
+
+    def open(self, log: LogId) -> MemoryPartition:
+        return MemoryPartition(self._logs.setdefault(log, _Data()), self._staged, self._lock)
+
+    def logs(self) -> Iterable[LogId]:
+        return [log for log, data in self._logs.items() if not data.is_empty()]
+
+    def drop(self, log: LogId) -> None:
+        data = self._logs.get(log)
+        if data is not None:
+            self._staged.append(data.clear)  # in place: open partitions see it
+
+    def has_staged(self) -> bool:
+        return bool(self._staged)
+
+    def flush(self) -> None:
+        writes = list(self._staged)
+        self._staged.clear()  # in place: the partitions share the list
+        with self._lock:
+            for write in writes:
+                write()
+
+    def sync(self) -> None:
+        """Memory has nothing to sync to."""
+
+    def checkpoint(self, directory: str) -> None:
+        raise StorageError("a store in memory has no files to copy")
+
+    def close(self) -> None:
+        self._logs.clear()
