@@ -1,0 +1,1 @@
+"""Settings: Kafka's names, types, defaults and checks, and where each value came from."""
