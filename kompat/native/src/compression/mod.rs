@@ -1,0 +1,124 @@
+//! Kafka's compression types over whole payloads, with a bound on what a payload may unpack to.
+
+mod gzip;
+mod lz4;
+mod snappy;
+mod zstd;
+
+use std::cell::RefCell;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::fault::{Fault, Outcome};
+use crate::python::{Bytes, detached_if};
+
+pub const NONE: u8 = 0;
+const GZIP: u8 = 1;
+const SNAPPY: u8 = 2;
+const LZ4: u8 = 3;
+const ZSTD: u8 = 4;
+
+/// Scratch space larger than this is given back after use.
+const KEPT_SCRATCH: usize = 4 << 20;
+const FIRST_GUESS: usize = 64 << 10;
+
+thread_local! {
+    // A fresh buffer per batch would cost more in page faults than lz4 takes to fill it.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Unpack into scratch space and let `work` look at it.
+pub fn with_decompressed<T>(codec: u8, data: &[u8], limit: usize, work: impl FnOnce(&[u8]) -> Outcome<T>) -> Outcome<T> {
+    if codec == NONE {
+        return work(data);
+    }
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.clear();
+        let outcome = decompress_into(codec, data, scratch, limit).and_then(|()| work(scratch));
+        if scratch.capacity() > KEPT_SCRATCH {
+            *scratch = Vec::new();
+        }
+        outcome
+    })
+}
+
+fn decompress_into(codec: u8, data: &[u8], out: &mut Vec<u8>, limit: usize) -> Outcome<()> {
+    match codec {
+        GZIP => gzip::decompress(data, out, limit),
+        SNAPPY => snappy::decompress(data, out, limit),
+        LZ4 => lz4::decompress(data, out, limit),
+        ZSTD => zstd::decompress(data, out, limit),
+        _ => Err(Fault::unknown_codec(codec)),
+    }
+}
+
+/// Make room for more output; refuse once `limit` is reached.
+fn grow(out: &mut Vec<u8>, packed: usize, limit: usize) -> Outcome<()> {
+    if out.len() > limit {
+        return Err(too_large(limit));
+    }
+    let wanted = out.len().max(packed.saturating_mul(3)).max(FIRST_GUESS);
+    // One byte above the limit is enough to see that it was passed.
+    let room = wanted.min(limit + 1 - out.len());
+    if out.capacity() - out.len() < room {
+        out.reserve_exact(room);
+    }
+    Ok(())
+}
+
+fn too_large(limit: usize) -> Fault {
+    Fault::invalid(format!("the batch decompresses to more than {limit} bytes"))
+}
+
+fn damaged(codec: &str, reason: impl std::fmt::Display) -> Fault {
+    Fault::corrupt(format!("{codec} data is damaged: {reason}"))
+}
+
+/// Whether unpacking or packing this much is worth releasing the GIL for (about 50 µs).
+pub fn is_long(codec: u8, packed: usize) -> bool {
+    let most = match codec {
+        NONE => 384 << 10,
+        SNAPPY | LZ4 => 24 << 10,
+        ZSTD => 12 << 10,
+        _ => 6 << 10,
+    };
+    packed > most
+}
+
+/// Compress `data`; without a level, the codec's default.
+#[pyfunction]
+#[pyo3(signature = (codec, data, level=None))]
+fn compress<'py>(py: Python<'py>, codec: u8, data: &Bound<'py, PyAny>, level: Option<i32>) -> PyResult<Bound<'py, PyBytes>> {
+    let bytes = Bytes::of(data)?;
+    let data = bytes.as_slice();
+    let packed = detached_if(py, is_long(codec, data.len() / 2), || match codec {
+        NONE => Ok(data.to_vec()),
+        GZIP => gzip::compress(data, level),
+        SNAPPY => snappy::compress(data),
+        LZ4 => lz4::compress(data, level),
+        ZSTD => zstd::compress(data, level),
+        _ => Err(Fault::unknown_codec(codec)),
+    })?;
+    Ok(PyBytes::new(py, &packed))
+}
+
+/// Decompress `data`; more than `limit` bytes of output are refused.
+#[pyfunction]
+fn decompress<'py>(py: Python<'py>, codec: u8, data: &Bound<'py, PyAny>, limit: usize) -> PyResult<Bound<'py, PyBytes>> {
+    let bytes = Bytes::of(data)?;
+    let data = bytes.as_slice();
+    if codec == NONE {
+        return Ok(PyBytes::new(py, data));
+    }
+    let unpacked = detached_if(py, is_long(codec, data.len()), || {
+        let mut out = Vec::new();
+        decompress_into(codec, data, &mut out, limit).map(|()| out)
+    })?;
+    Ok(PyBytes::new(py, &unpacked))
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(compress, module)?)?;
+    module.add_function(wrap_pyfunction!(decompress, module)?)
+}

@@ -1,0 +1,15 @@
+//! `kompat._native`: what Python would be too slow for. One module per concern; each adds its own names.
+
+mod compression;
+mod fault;
+mod python;
+mod records;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fault::register(module)?;
+    compression::register(module)?;
+    records::register(module)
+}

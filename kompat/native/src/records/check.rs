@@ -1,0 +1,88 @@
+//! What the log has to know of a batch before it takes it in: one pass over the records.
+
+use memchr::memmem::Finder;
+use pyo3::prelude::*;
+
+use super::batch::{Batch, Walk};
+use crate::fault::{Fault, INVALID_RECORD, Outcome};
+
+/// What one pass over a batch's records found.
+#[pyclass(frozen, get_all, module = "kompat._native")]
+pub struct Facts {
+    /// The newest timestamp that a record carries.
+    pub max_timestamp: i64,
+    /// The offset delta of the first record that carries it.
+    pub delta_of_max_timestamp: i32,
+    pub min_timestamp: i64,
+    /// The first record without a key, or -1.
+    pub null_key_index: i32,
+    /// Whether one of the needles occurs in the records.
+    pub hit: bool,
+}
+
+pub fn facts(batch: &Batch<'_>, require_keys: bool, limit: usize, needles: &[Vec<u8>]) -> Outcome<Facts> {
+    batch.verify_crc()?;
+    if batch.record_count <= 0 || batch.last_offset_delta != batch.record_count - 1 {
+        let (count, delta) = (batch.record_count, batch.last_offset_delta);
+        return Err(Fault::invalid(format!("a batch of {count} records cannot end at offset delta {delta}")));
+    }
+    batch.with_payload(limit, |payload| {
+        let mut facts = walk(batch, payload, require_keys)?;
+        facts.hit = needles.iter().any(|needle| Finder::new(needle).find(payload).is_some());
+        Ok(facts)
+    })
+}
+
+fn walk(batch: &Batch<'_>, payload: &[u8], require_keys: bool) -> Outcome<Facts> {
+    let mut max_delta = i64::MIN;
+    let mut min_delta = i64::MAX;
+    let mut delta_of_max = 0;
+    let mut keyless = Vec::new();
+    let mut null_key_index = -1;
+    batch.walk(payload, |index, record| {
+        if record.offset_delta as u32 != index {
+            return Err(Fault::record(index, "offsets in the batch do not follow each other"));
+        }
+        if record.timestamp_delta > max_delta {
+            max_delta = record.timestamp_delta;
+            delta_of_max = record.offset_delta;
+        }
+        min_delta = min_delta.min(record.timestamp_delta);
+        if record.key.is_none() {
+            if null_key_index < 0 {
+                null_key_index = record.offset_delta;
+            }
+            if require_keys {
+                keyless.push(index);
+            }
+        }
+        Ok(Walk::On)
+    })?;
+    if !keyless.is_empty() {
+        let message = "records of a compacted topic must have a key".to_string();
+        return Err(Fault { code: INVALID_RECORD, message, records: keyless });
+    }
+    Ok(Facts {
+        max_timestamp: batch.base_timestamp.wrapping_add(max_delta),
+        delta_of_max_timestamp: delta_of_max,
+        min_timestamp: batch.base_timestamp.wrapping_add(min_delta),
+        null_key_index,
+        hit: false,
+    })
+}
+
+/// The first record at or after `timestamp`: its offset and its timestamp.
+pub fn find(batch: &Batch<'_>, timestamp: i64, limit: usize) -> Outcome<Option<(i64, i64)>> {
+    batch.with_payload(limit, |payload| {
+        let mut found = None;
+        batch.walk(payload, |_, record| {
+            let own = batch.timestamp(record.timestamp_delta);
+            if own < timestamp {
+                return Ok(Walk::On);
+            }
+            found = Some((batch.base_offset + i64::from(record.offset_delta), own));
+            Ok(Walk::Stop)
+        })?;
+        Ok(found)
+    })
+}

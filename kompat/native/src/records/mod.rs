@@ -1,0 +1,60 @@
+//! Record batches, format 2.
+
+mod batch;
+mod check;
+mod objects;
+mod varint;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::python::{Bytes, detached_if};
+use batch::Batch;
+use check::Facts;
+
+/// CRC-32C of `data` from `start` on.
+#[pyfunction]
+#[pyo3(name = "crc32c", signature = (data, start=0))]
+fn checksum(data: &Bound<'_, PyAny>, start: usize) -> PyResult<u32> {
+    let bytes = Bytes::of(data)?;
+    Ok(crc32c::crc32c(bytes.as_slice().get(start..).unwrap_or_default()))
+}
+
+/// Check one whole batch: CRC, compression, every record. Raises BatchError.
+#[pyfunction]
+fn check_batch(py: Python<'_>, batch: &Bound<'_, PyAny>, require_keys: bool, limit: usize, needles: Vec<Vec<u8>>) -> PyResult<Facts> {
+    let bytes = Bytes::of(batch)?;
+    let batch = Batch::parse(bytes.as_slice())?;
+    Ok(detached_if(py, batch.is_long(), || check::facts(&batch, require_keys, limit, &needles))?)
+}
+
+/// The first record at or after `timestamp` as (offset, timestamp), or None.
+#[pyfunction]
+fn find_by_timestamp(py: Python<'_>, batch: &Bound<'_, PyAny>, timestamp: i64, limit: usize) -> PyResult<Option<(i64, i64)>> {
+    let bytes = Bytes::of(batch)?;
+    let batch = Batch::parse(bytes.as_slice())?;
+    Ok(detached_if(py, batch.is_long(), || check::find(&batch, timestamp, limit))?)
+}
+
+/// Every record of a batch as (offset, timestamp, key, value, headers).
+#[pyfunction]
+fn read_records<'py>(py: Python<'py>, batch: &Bound<'py, PyAny>, limit: usize) -> PyResult<Bound<'py, PyList>> {
+    let bytes = Bytes::of(batch)?;
+    objects::read(py, &Batch::parse(bytes.as_slice())?, limit)
+}
+
+/// Records as the uncompressed payload of a batch.
+#[pyfunction]
+fn write_records<'py>(records: &Bound<'py, PyAny>, base_offset: i64, base_timestamp: i64) -> PyResult<Bound<'py, PyBytes>> {
+    let payload = objects::write(records, base_offset, base_timestamp)?;
+    Ok(PyBytes::new(records.py(), &payload))
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Facts>()?;
+    module.add_function(wrap_pyfunction!(checksum, module)?)?;
+    module.add_function(wrap_pyfunction!(check_batch, module)?)?;
+    module.add_function(wrap_pyfunction!(find_by_timestamp, module)?)?;
+    module.add_function(wrap_pyfunction!(read_records, module)?)?;
+    module.add_function(wrap_pyfunction!(write_records, module)?)
+}

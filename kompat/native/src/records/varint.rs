@@ -1,0 +1,91 @@
+//! Kafka's zigzag varints.
+
+/// Bytes being read from front to back.
+#[derive(Clone, Copy)]
+pub struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    #[inline]
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    #[inline]
+    pub fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    #[inline]
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let end = self.at.checked_add(length)?;
+        let taken = self.bytes.get(self.at..end)?;
+        self.at = end;
+        Some(taken)
+    }
+
+    #[inline]
+    pub fn varint(&mut self) -> Option<i32> {
+        let first = self.byte()?;
+        let raw = if first < 0x80 { u32::from(first) } else { self.long_varint(u32::from(first & 0x7f))? };
+        Some((raw >> 1) as i32 ^ -((raw & 1) as i32))
+    }
+
+    fn long_varint(&mut self, mut raw: u32) -> Option<u32> {
+        for shift in [7, 14, 21, 28] {
+            let byte = self.byte()?;
+            raw |= u32::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(raw);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    pub fn varlong(&mut self) -> Option<i64> {
+        let first = self.byte()?;
+        let raw = if first < 0x80 { u64::from(first) } else { self.long_varlong(u64::from(first & 0x7f))? };
+        Some((raw >> 1) as i64 ^ -((raw & 1) as i64))
+    }
+
+    fn long_varlong(&mut self, mut raw: u64) -> Option<u64> {
+        for shift in (7..70).step_by(7) {
+            let byte = self.byte()?;
+            raw |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(raw);
+            }
+        }
+        None
+    }
+}
+
+pub fn put_varint(out: &mut Vec<u8>, value: i32) {
+    put_unsigned(out, u64::from(((value << 1) ^ (value >> 31)) as u32));
+}
+
+pub fn put_varlong(out: &mut Vec<u8>, value: i64) {
+    put_unsigned(out, ((value << 1) ^ (value >> 63)) as u64);
+}
+
+fn put_unsigned(out: &mut Vec<u8>, mut rest: u64) {
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
