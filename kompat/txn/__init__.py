@@ -1,0 +1,1 @@
+"""Transactions: the coordinator's state machine and the service that runs it."""
