@@ -87,13 +87,22 @@ class _Fetch(Later[FetchResponse]):
         if ready >= self._min_bytes:
             self._finish()
 
-    def _finish(self) -> None:
-        """Answer with what there is now."""
+    def cancel(self) -> None:
+        """The client is gone: wake up for nothing any more."""
+        self._stop_waiting()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for partition in self._watched():
-            partition.unwatch(self._advanced)
+            for partition in self._watched():
+                partition.unwatch(self._advanced)
+
+    def _finish(self) -> None:
+        """Answer with what there is now."""
+        self._stop_waiting()
         found, _, cold = self._read_memory()
         if cold:
             self._read_store()
