@@ -1,0 +1,194 @@
+"""The records of `__consumer_offsets`: a key each, and a value or None for a tombstone.
+
+The names are those of Kafka's schemas; `record_codec` has their bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+from uuid import UUID
+
+from kompat.types import NO_PRODUCER, ZERO_UUID, ProducerEpoch, ProducerId
+
+Assignment: TypeAlias = Mapping[UUID, frozenset[int]]  # topic id → partitions
+EpochsByPartition: TypeAlias = Mapping[UUID, Mapping[int, int]]  # topic id → partition → epoch it was assigned at
+
+
+class MemberState(IntEnum):
+    """Where a member of a consumer group stands on its way to its target assignment."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1  # has to give partitions up before it moves on
+    UNRELEASED_PARTITIONS = 2  # waits for partitions that others still hold
+    UNKNOWN = 127  # written by a newer broker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitValue:
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_timestamp: int = -1
+    expire_timestamp: int = -1  # only from OffsetCommit v2–4, which set a retention time
+    topic_id: UUID = ZERO_UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommit:
+    """An offset; with a producer id it is pending until that producer's transaction ends."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: OffsetCommitValue | None
+    # Not part of key and value: they stand in the header of the batch.
+    producer_id: ProducerId = NO_PRODUCER
+    producer_epoch: ProducerEpoch = ProducerEpoch(-1)  # noqa: RUF009 - a NewType of an int is immutable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransaction:
+    """A transaction marker: in the log it is a control batch of the producer."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    is_commit: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMetadataMember:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout: int
+    session_timeout: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMetadataValue:
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp: int
+    members: tuple[GroupMetadataMember, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMetadata:
+    """A classic group."""
+
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupMetadataValue:
+    epoch: int
+    metadata_hash: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupMetadata:
+    group_id: str
+    value: ConsumerGroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupPartitionMetadata:
+    """What brokers before 4.1 wrote of the subscribed topics; only its presence matters, so that it gets its tombstone."""
+
+    group_id: str
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicMemberMetadata:
+    session_timeout_ms: int
+    supported_protocols: tuple[tuple[str, bytes], ...]  # name, subscription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupMemberMetadataValue:
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]  # sorted
+    subscribed_topic_regex: str | None
+    rebalance_timeout_ms: int
+    server_assignor: str | None
+    classic_member_metadata: ClassicMemberMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupMemberMetadata:
+    group_id: str
+    member_id: str
+    value: ConsumerGroupMemberMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupTargetAssignmentMetadataValue:
+    assignment_epoch: int
+    assignment_timestamp: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupTargetAssignmentMetadata:
+    group_id: str
+    value: ConsumerGroupTargetAssignmentMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupTargetAssignmentMember:
+    group_id: str
+    member_id: str
+    value: Assignment | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupCurrentMemberAssignmentValue:
+    member_epoch: int
+    previous_member_epoch: int
+    state: MemberState
+    assigned_partitions: EpochsByPartition
+    partitions_pending_revocation: EpochsByPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupCurrentMemberAssignment:
+    group_id: str
+    member_id: str
+    value: ConsumerGroupCurrentMemberAssignmentValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupRegularExpressionValue:
+    topics: tuple[str, ...]  # sorted
+    version: int  # of the cluster metadata it was resolved against
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupRegularExpression:
+    group_id: str
+    regular_expression: str
+    value: ConsumerGroupRegularExpressionValue | None
+
+
+ConsumerGroupRecord: TypeAlias = (
+    ConsumerGroupMetadata
+    | ConsumerGroupPartitionMetadata
+    | ConsumerGroupMemberMetadata
+    | ConsumerGroupTargetAssignmentMetadata
+    | ConsumerGroupTargetAssignmentMember
+    | ConsumerGroupCurrentMemberAssignment
+    | ConsumerGroupRegularExpression
+)
+StoredRecord: TypeAlias = OffsetCommit | GroupMetadata | ConsumerGroupRecord  # has a key and a value
+GroupRecord: TypeAlias = StoredRecord | EndTransaction
