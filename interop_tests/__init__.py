@@ -1,0 +1,1 @@
+"""Stock Kafka clients against a real broker process."""

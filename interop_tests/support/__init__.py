@@ -1,0 +1,1 @@
+"""What the tests share: broker processes, clients behind one face, raw requests."""

@@ -1,0 +1,42 @@
+"""Topics for tests: fresh names, and waiting until every client may use them."""
+
+import itertools
+import uuid
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop_tests.support.wait import until
+
+_numbers = itertools.count()
+_run = uuid.uuid4().hex[:8]
+
+
+def fresh_name(hint: str = "t") -> str:
+    """A topic name that no other test and no earlier run has used."""
+    return f"{hint}-{_run}-{next(_numbers)}"
+
+
+class Topics:
+    """Creates topics on one broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def create(self, hint: str = "t", partitions: int = 1, **configs: object) -> str:
+        """Create a topic; a config's dots are written as underscores: `segment_bytes=1048576`."""
+        name = fresh_name(hint)
+        settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
+        self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+        self.wait(name, partitions)
+        return name
+
+    def wait(self, name: str, partitions: int) -> None:
+        """Kafka answers a creation before all of its parts know of the topic."""
+        until(lambda: self._led(name) == partitions, f"{name} has {partitions} partitions with leaders")
+
+    def _led(self, name: str) -> int:
+        # All topics are asked for: asking for one would create it where the broker does that.
+        topic = self.admin.list_topics(timeout=10).topics.get(name)
+        return (
+            0 if topic is None or topic.error else sum(partition.leader >= 0 for partition in topic.partitions.values())
+        )
