@@ -1,0 +1,59 @@
+# `make run` and `make test` are all a new machine needs; the environment is made when it is missing or out of date.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+NATIVE := $(shell find kompat/native -name '*.rs' -not -path '*/target/*') kompat/native/Cargo.toml kompat/native/Cargo.lock
+SOURCES := kompat tests interop_tests benchmarks
+ARGS ?=
+
+.PHONY: run test unit interop interop-deps check lint bench clean help
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make run      start a broker on 127.0.0.1:9092, data under ./kompat-data (ARGS='--port 9192' adds flags)"
+	@echo "make test     install what the tests need and run all of them"
+	@echo "make check    the fast loop: lint, types, layers, unit tests"
+	@echo "make bench    measure, side by side with Apache Kafka"
+	@echo "make interop  only the tests with stock clients"
+
+run: $(VENV)/.installed
+	exec $(BIN)/kompat start $(ARGS)
+
+test: unit interop
+
+check: lint unit
+
+lint: $(VENV)/.developer
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.developer
+	$(BIN)/pytest tests $(ARGS)
+
+interop: interop-deps
+	$(BIN)/pytest interop_tests $(ARGS)
+
+interop-deps: $(VENV)/.developer
+	if [ -x interop_tests/setup.sh ]; then interop_tests/setup.sh; fi
+
+bench: $(VENV)/.developer
+	$(BIN)/python -m benchmarks.compare $(ARGS)
+
+# Two levels, so that a first `make run` does not wait for the test tools. Each is made again when the package's
+# metadata or the native code changes: the Python code is used in place.
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml $(NATIVE) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.developer: pyproject.toml $(NATIVE) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,interop]'
+	touch $(VENV)/.installed $@
+
+clean:
+	rm -rf $(VENV) build dist kompat/native/target kompat/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis
