@@ -1,0 +1,123 @@
+"""Append: judge, stamp, stage. The broker's hottest path: nothing here opens a batch in Python."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.log import checkpoint, recovery, validation
+from kompat.log.commit import Pending
+from kompat.log.core import CHECKPOINT_EVERY, TIME_INDEX_EVERY, LogCore
+from kompat.log.producers import PastBatch
+from kompat.log.results import Appended, Origin
+from kompat.log.store import Entry, EntryKind
+from kompat.protocol.records import BatchHeader, ControlType, stamp
+from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset, RaftIndex
+
+_DATA: Final = EntryKind.DATA
+
+
+class Appending(LogCore):
+    __slots__ = ()
+
+    def append(self, records: memoryview | bytearray, *, origin: Origin = Origin.CLIENT) -> Appended:
+        """Judge, stamp in place and stage one batch. Its bytes belong to the log from here on. Raises KafkaError."""
+        if self.is_dropped:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        now, config, state = self._clock.now(), self.config, self.state
+        marker = None
+        if origin is Origin.CLIENT:
+            batch, header = validation.prepare(*validation.single_batch(records), config, now)
+            if header.producer_id >= 0:
+                past = state.producers.admit(
+                    header.producer_id,
+                    header.producer_epoch,
+                    header.base_sequence,
+                    header.record_count,
+                    transactional=header.is_transactional,
+                )
+                if past is not None:
+                    return self._duplicate(past)
+        else:
+            batch, header = validation.finish(records, config, now)
+            marker = self._admit_internal(batch, header)
+        self._make_room(len(batch), header, now)
+        base = state.log_end_offset
+        stamp(batch, base, self.leader_epoch)
+        entry = self._stage(batch, header, base)
+        if entry.producer_id >= 0:
+            if marker is None:
+                recovery.add_batch(state.producers, entry)
+            else:
+                self._end_transaction(entry, *marker)
+        append_time = NO_TIMESTAMP if config.message_timestamp_type == "CreateTime" else header.max_timestamp
+        return Appended(base, entry.last_offset, Millis(append_time), state.log_start_offset, self._join_turn())
+
+    def _stage(self, batch: Buffer, header: BatchHeader, base: Offset) -> Entry:
+        state = self.state
+        size, timestamp = len(batch), Millis(header.max_timestamp)
+        last = Offset(base + header.last_offset_delta)
+        entry = Entry(
+            state.next_index,
+            self.leader_epoch,
+            _DATA,
+            base,
+            last,
+            size,
+            timestamp,
+            header.attributes,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+        )
+        active = state.segments.active
+        self.store.append(entry, batch, active.base_offset)
+        active.add(base, size, timestamp)
+        self._since_checkpoint += 1
+        self._since_index += size
+        if timestamp > self._newest:
+            self._newest = timestamp
+            if self._since_index >= TIME_INDEX_EVERY and self._since_index >= self.config.index_interval_bytes:
+                self.store.add_time_index(timestamp, base)
+                self._since_index = 0
+        state.next_index = RaftIndex(entry.index + 1)
+        state.log_end_offset = end = Offset(last + 1)
+        self._cache.add(self._tail, base, end, batch)
+        return entry
+
+    def _make_room(self, size: int, header: BatchHeader, now: Millis) -> None:
+        """Open a new segment where the batch needs one."""
+        config = self.config
+        if size > config.segment_bytes:
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes does not fit in a segment")
+        if self.state.segments.active.is_full(size, Millis(header.max_timestamp), now, config, self._jitter):
+            self._roll(now)
+        elif self._since_checkpoint >= CHECKPOINT_EVERY and self._since_checkpoint >= 4 * len(self.state.producers):
+            self.write_checkpoint()  # all of it at once: the more producers, the less often
+
+    def _admit_internal(self, batch: Buffer, header: BatchHeader) -> tuple[ControlType, int] | None:
+        """Judge what the broker writes in a producer's name; the end marker, where it is one."""
+        if header.producer_id < 0:
+            return None
+        producers = self.state.producers
+        marker = recovery.end_marker(batch) if header.is_control else None
+        if marker is not None:
+            producers.admit_marker(header.producer_id, header.producer_epoch, marker[1])
+        else:
+            producers.admit_unnumbered(header.producer_id, header.producer_epoch, transactional=header.is_transactional)
+        return marker
+
+    def _end_transaction(self, entry: Entry, kind: ControlType, coordinator_epoch: int) -> None:
+        aborted = recovery.end_transaction(self.state, entry, kind, coordinator_epoch)
+        if aborted is not None:
+            self.store.put_state(checkpoint.aborted_name(aborted.last_offset), aborted.encode())
+
+    def _duplicate(self, past: PastBatch) -> Appended:
+        """The answer of the first time, which may still be under way."""
+        if past.last_offset < self.high_watermark:
+            pending = Pending.done()
+        else:
+            under_way = (turn for turn, end in self._turns.items() if end > past.last_offset)
+            pending = next(under_way, None) or self._join_turn()
+        append_time = NO_TIMESTAMP if self.config.message_timestamp_type == "CreateTime" else past.timestamp
+        return Appended(past.base_offset, past.last_offset, append_time, self.state.log_start_offset, pending)

@@ -1,0 +1,218 @@
+"""What a partition is made of: its state, the turns that are under way, and how far they have come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+from zlib import crc32
+
+from kompat.clock import Clock
+from kompat.config.topic import TopicConfig
+from kompat.errors import ErrorCode, KafkaError, StorageError
+from kompat.log import checkpoint, recovery
+from kompat.log.cache import Tail, TailCache
+from kompat.log.commit import GroupCommit, Pending
+from kompat.log.producers import Producers
+from kompat.log.segments import Segment, Segments
+from kompat.log.store import PartitionStore
+from kompat.log.waiters import Waiters
+from kompat.types import LeaderEpoch, LogId, Millis, Offset
+
+CHECKPOINT_EVERY = 4096  # entries: what a restart has to replay at most
+# Bytes between two entries of the time index, at least: a look-up walks over the batches in between, which is cheap,
+# while every entry is one more key to write.
+TIME_INDEX_EVERY = 64 * 1024
+
+T = TypeVar("T")
+
+
+class LogCore:
+    __slots__ = (
+        "_cache",
+        "_clock",
+        "_commit",
+        "_jitter",
+        "_newest",
+        "_since_checkpoint",
+        "_since_index",
+        "_tail",
+        "_turn",
+        "_turns",
+        "_waiters",
+        "config",
+        "high_watermark",
+        "index",
+        "is_dropped",
+        "last_stable_offset",
+        "leader_epoch",
+        "log_id",
+        "state",
+        "store",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        log_id: LogId,
+        topic: str,
+        index: int,
+        *,
+        store: PartitionStore,
+        commit: GroupCommit,
+        config: TopicConfig,
+        clock: Clock,
+        cache: TailCache,
+    ) -> None:
+        """Recover the partition from its store."""
+        self.log_id = log_id
+        self.topic = topic
+        self.index = index
+        self.config = config  # may be replaced at any time
+        self.store = store
+        self._commit = commit
+        self._clock = clock
+        self._cache = cache
+        self.is_dropped = False
+        self._turn: Pending | None = None  # that the newest append belongs to
+        self._turns: dict[Pending, Offset] = {}  # under way, oldest first, and where the log ends after each
+        self._waiters: Waiters[LogCore] | None = None  # most partitions never have one
+        self.leader_epoch = LeaderEpoch(0)
+        self._recover()
+        self.lead(LeaderEpoch(max(0, self.state.epochs.latest)))
+        self._tail = Tail(self.state.log_end_offset)
+        self.high_watermark = self.last_stable_offset = self.state.log_end_offset
+        self._update_stable_offset()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.topic}-{self.index} {self.log_start_offset}..{self.log_end_offset}>"
+
+    # -- what it knows ---------------------------------------------------------------------------------------------
+    @property
+    def log_start_offset(self) -> Offset:
+        return self.state.log_start_offset
+
+    @property
+    def log_end_offset(self) -> Offset:
+        return self.state.log_end_offset
+
+    @property
+    def size(self) -> int:
+        return self.state.segments.size
+
+    @property
+    def segments(self) -> Segments:
+        return self.state.segments
+
+    @property
+    def producers(self) -> Producers:
+        return self.state.producers
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[LeaderEpoch, Offset]:
+        """The largest known epoch up to `epoch` and where it ends; (-1, -1) where `epoch` is unknown."""
+        return self.state.epochs.end_offset(epoch, self.state.log_end_offset)
+
+    def lead(self, epoch: LeaderEpoch) -> None:
+        """From here on this broker writes in `epoch`."""
+        self.leader_epoch = epoch
+        self.state.epochs.assign(epoch, self.state.log_end_offset)
+
+    # -- commit ----------------------------------------------------------------------------------------------------
+    def _join_turn(self) -> Pending:
+        """What is staged so far is committed with this turn."""
+        turn = self._commit.turn()
+        if turn is not self._turn:
+            self._turn = turn
+            turn.add_done_callback(self._committed)
+        self._turns[turn] = self.state.log_end_offset
+        return turn
+
+    def _committed(self, turn: Pending) -> None:
+        end = self._turns.pop(turn, None)
+        if end is None or turn.error is not None or end <= self.high_watermark:
+            return
+        self.high_watermark = end
+        self._update_stable_offset()
+        if self._waiters:
+            self._waiters.fire(self)
+
+    def _update_stable_offset(self) -> None:
+        producers = self.state.producers
+        self.last_stable_offset = self.high_watermark
+        if producers.has_transactions:
+            producers.advance(self.high_watermark)
+            first = producers.first_unstable()
+            if first is not None and first < self.high_watermark:
+                self.last_stable_offset = max(first, self.state.log_start_offset)
+
+    @property
+    def is_staged(self) -> bool:
+        return bool(self._turns)
+
+    def reload(self) -> None:
+        """The disk refused a turn: go back to what the store holds. Earlier turns may still be on their way."""
+        self._recover()
+        end = self.state.log_end_offset
+        self.state.epochs.assign(self.leader_epoch, end)
+        self._turn = None
+        self._turns = {turn: until for turn, until in self._turns.items() if until <= end}
+        self._tail.clear(end)
+        self.high_watermark = min(self.high_watermark, end)
+        self._update_stable_offset()
+
+    def _recover(self) -> None:
+        self.state = state = recovery.recover(self.store, self._clock.now())
+        # A log that has never been written to gets its first checkpoint with its first append.
+        self._since_checkpoint = 0 if state.next_index > 1 else CHECKPOINT_EVERY
+        self._since_index = TIME_INDEX_EVERY
+        self._newest = state.segments.max_timestamp
+        self._jitter = self._roll_jitter(state.segments.active)
+
+    def _roll(self, now: Millis) -> None:
+        state = self.state
+        sealed = state.segments.roll(state.log_end_offset, state.next_index, now)
+        self.store.put_state(checkpoint.segment_name(sealed.base_offset), sealed.encode())
+        self._jitter = self._roll_jitter(state.segments.active)
+        self.write_checkpoint()
+
+    def _roll_jitter(self, segment: Segment) -> int:
+        """Up to segment.jitter.ms, so that partitions do not all roll at once; the same after a restart."""
+        most = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return crc32(segment.base_offset.to_bytes(8, "big"), crc32(self.log_id.key)) % (most + 1) if most > 0 else 0
+
+    def write_checkpoint(self) -> None:
+        """Stage the state as it is; the caller joins the turn."""
+        self.store.put_state(checkpoint.CHECKPOINT, checkpoint.encode(self.state))
+        self._since_checkpoint = 0
+
+    def close(self) -> bool:
+        """Stage a checkpoint, so that the next start replays nothing; whether there was a need for it."""
+        if not self._since_checkpoint or self.state.next_index <= 1 or self.is_dropped:
+            return False
+        self.write_checkpoint()
+        self._join_turn()
+        return True
+
+    def drop(self) -> None:
+        """The topic was deleted: whoever waits hears it with the next read."""
+        self.is_dropped = True
+        self._tail.clear(self.state.log_end_offset)
+        if self._waiters:
+            self._waiters.fire(self)
+
+    # -- others ----------------------------------------------------------------------------------------------------
+    def watch(self, callback: Callable[[LogCore], None]) -> None:
+        """Be called whenever more has become readable."""
+        if self._waiters is None:
+            self._waiters = Waiters()
+        self._waiters.add(callback)
+
+    def unwatch(self, callback: Callable[[LogCore], None]) -> None:
+        if self._waiters is not None:
+            self._waiters.remove(callback)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, work)
+        except StorageError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

@@ -1,0 +1,57 @@
+"""Offsets by time. What is here reads the store and runs in a worker thread."""
+
+from __future__ import annotations
+
+from kompat.log.results import FoundOffset
+from kompat.log.store import PartitionStore
+from kompat.protocol.records import find_by_timestamp, iterate, read_header
+from kompat.types import Buffer, LeaderEpoch, Millis, Offset
+
+
+def first_at_or_after(
+    store: PartitionStore, timestamp: Millis, *, segment: Offset, start: Offset, end: Offset
+) -> FoundOffset | None:
+    """The first record in [start, end) whose timestamp is at least `timestamp`; no segment before `segment` has one."""
+    indexed = store.time_index(timestamp)
+    for batch in store.batches(max(segment, start, indexed if indexed is not None else segment)):
+        if batch.base_offset >= end:
+            return None
+        if batch.max_timestamp >= timestamp:
+            found = _in_batch(store, batch.base_offset, timestamp, start)
+            if found is not None:
+                return found if found.offset < end else None
+    return None
+
+
+def newest(
+    store: PartitionStore, batch: Offset, timestamp: Millis, *, start: Offset, end: Offset
+) -> FoundOffset | None:
+    """The first record in [start, end) with the log's newest timestamp, which the batch at `batch` carries."""
+    if start <= batch < end:
+        return _in_batch(store, batch, timestamp, start)
+    # It was deleted, or is not committed: what is left has to be looked through.
+    left = [b for b in store.batches(start) if b.base_offset < end]
+    if not left:
+        return None
+    best = max(left, key=lambda b: b.max_timestamp)
+    return _in_batch(store, best.base_offset, best.max_timestamp, start)
+
+
+def _in_batch(store: PartitionStore, base_offset: Offset, timestamp: Millis, start: Offset) -> FoundOffset | None:
+    run = store.read(base_offset, 1, Offset(base_offset + 1))
+    if not run.buffers:
+        return None
+    batch = run.buffers[0]
+    found = find_by_timestamp(batch, timestamp)
+    if found is not None and found[0] < start:
+        found = _after(batch, timestamp, start)
+    if found is None:
+        return None
+    return FoundOffset(Offset(found[0]), Millis(found[1]), LeaderEpoch(read_header(batch).leader_epoch))
+
+
+def _after(batch: Buffer, timestamp: Millis, start: Offset) -> tuple[int, int] | None:
+    """As find_by_timestamp, in a batch whose first records were deleted."""
+    return next(
+        ((r.offset, r.timestamp) for r in iterate(batch) if r.offset >= start and r.timestamp >= timestamp), None
+    )

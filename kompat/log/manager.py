@@ -1,0 +1,133 @@
+"""All logs of a broker: finding them, opening and dropping them, and the upkeep that none of them does by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from kompat.clock import Clock
+from kompat.config.topic import TopicConfig
+from kompat.log.cache import TailCache
+from kompat.log.commit import GroupCommit, Pending
+from kompat.log.partition import Partition
+from kompat.log.store import LogStore
+from kompat.types import LogId, Millis
+
+logger = logging.getLogger(__name__)
+
+AT_A_TIME = 100  # partitions looked at before others get their turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """The broker's settings that the logs read; each is named in its comment."""
+
+    cache_bytes: int = 128 * 1024 * 1024  # kompat.cache.bytes
+    retention_check_interval_ms: int = 300_000  # log.retention.check.interval.ms
+    producer_id_expiration_ms: int = 86_400_000  # producer.id.expiration.ms
+
+
+class Logs:
+    def __init__(self, store: LogStore, commit: GroupCommit, clock: Clock, settings: LogSettings | None = None) -> None:
+        self._store = store
+        self._commit = commit
+        self._clock = clock
+        self._settings = settings or LogSettings()
+        self._cache = TailCache(self._settings.cache_bytes)
+        self._by_name: dict[tuple[str, int], Partition] = {}
+        self._by_id: dict[tuple[UUID, int], Partition] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # -- finding ---------------------------------------------------------------------------------------------------
+    def find(self, topic: str, index: int) -> Partition | None:
+        return self._by_name.get((topic, index))
+
+    def find_by_id(self, topic_id: UUID, index: int) -> Partition | None:
+        return self._by_id.get((topic_id, index))
+
+    def all(self) -> Iterable[Partition]:
+        return self._by_id.values()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    # -- opening and dropping --------------------------------------------------------------------------------------
+    def open(self, log_id: LogId, topic: str, index: int, config: TopicConfig) -> Partition:
+        """The partition, recovered from the store; empty where the store has nothing of it."""
+        known = self._by_id.get((log_id.topic_id, log_id.partition))
+        if known is not None:
+            return known
+        partition = Partition(
+            log_id,
+            topic,
+            index,
+            store=self._store.open(log_id),
+            commit=self._commit,
+            config=config,
+            clock=self._clock,
+            cache=self._cache,
+        )
+        self._by_id[log_id.topic_id, log_id.partition] = partition
+        self._by_name[topic, index] = partition
+        return partition
+
+    def drop(self, log_id: LogId) -> Pending:
+        """Remove a log and give its space back; done when that is written."""
+        partition = self._by_id.pop((log_id.topic_id, log_id.partition), None)
+        if partition is not None:
+            name = (partition.topic, partition.index)
+            if self._by_name.get(name) is partition:  # a topic may have been created again under its name
+                del self._by_name[name]
+            partition.drop()
+        self._store.drop(log_id)
+        return self._commit.turn()
+
+    def stored(self) -> Iterable[LogId]:
+        """Every log that the store holds something of, open or not."""
+        return self._store.logs()
+
+    def reload_failed(self) -> None:
+        """The disk refused a turn: whoever took part goes back to what is stored. For GroupCommit's `on_failed`."""
+        for partition in self._by_id.values():
+            if partition.is_staged:
+                partition.reload()
+
+    # -- upkeep ----------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Keep the logs up in the background, until `close`."""
+        settings = self._settings
+        self._tasks.append(
+            asyncio.create_task(self._every(settings.retention_check_interval_ms, self.maintain), name="log-retention")
+        )
+
+    async def _every(self, interval_ms: int, work: Callable[[Millis], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                await work(self._clock.now())
+            except Exception:
+                logger.exception("the upkeep of the logs failed; it goes on with the next round")
+
+    async def maintain(self, now: Millis) -> None:
+        """Retention and producers' expiry, a few partitions at a time."""
+        for count, partition in enumerate(list(self._by_id.values()), 1):
+            if not partition.is_dropped:
+                partition.enforce_retention(now)
+                partition.expire_producers(now, self._settings.producer_id_expiration_ms)
+            if count % AT_A_TIME == 0:
+                await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Stop the upkeep and leave a checkpoint of every log; the commit and the store are closed by their owner."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        written = False
+        for partition in self._by_id.values():
+            written |= partition.close()
+        if written:
+            await self._commit.turn().wait()

@@ -1,0 +1,19 @@
+"""A partition: append, read, high watermark and last stable offset. The log's semantics, once.
+
+An append is judged, stamped with its offset and staged; it becomes visible (the high watermark passes it) when the
+turn's group commit has written it. A partition with one replica commits what is written. If the disk refuses a turn,
+the partition goes back to what the store holds, and all is as before that turn.
+"""
+
+from kompat.log.appending import Appending
+from kompat.log.reading import Reading
+from kompat.log.results import Appended, FoundOffset, Isolation, Origin, ReadResult
+from kompat.log.upkeep import ALL_COMMITTED, Upkeep
+
+__all__ = ["ALL_COMMITTED", "Appended", "FoundOffset", "Isolation", "Origin", "Partition", "ReadResult"]
+
+
+class Partition(Appending, Reading, Upkeep):
+    """All of it: core.py has the state, the others what is done with it."""
+
+    __slots__ = ()

@@ -1,0 +1,49 @@
+"""What goes into a partition's methods and what comes out of them. Plain classes: one of each is made per request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kompat.log.aborted import Aborted
+from kompat.log.commit import Pending
+from kompat.types import Buffer, LeaderEpoch, Millis, Offset
+
+
+class Origin(IntEnum):
+    """Who appends: what a client sends is judged, what the broker itself writes is trusted."""
+
+    CLIENT = 0
+    INTERNAL = 1
+
+
+class Isolation(IntEnum):
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+@dataclass(slots=True)
+class Appended:
+    base_offset: Offset
+    last_offset: Offset
+    log_append_time: Millis  # NO_TIMESTAMP where the records carry their own
+    log_start_offset: Offset
+    pending: Pending  # done when the batch is committed, or refused by the disk
+
+
+@dataclass(slots=True)
+class ReadResult:
+    buffers: list[Buffer]  # each holds one or more whole batches
+    size: int
+    next_offset: Offset  # where to go on reading
+    high_watermark: Offset
+    last_stable_offset: Offset
+    log_start_offset: Offset
+    aborted: list[Aborted] | None  # None: not asked for
+
+
+@dataclass(slots=True)
+class FoundOffset:
+    offset: Offset
+    timestamp: Millis
+    leader_epoch: LeaderEpoch

@@ -1,0 +1,201 @@
+"""What a partition takes from a client, as Kafka's LogValidator judges it.
+
+Exactly one batch, whole, with its checksum right, no larger than the topic allows, not a control batch, its counts in
+agreement, its timestamps within the topic's limits, and on a compacted topic with a key on every record. What the
+topic's settings demand of the stored batch (its codec, the broker's time) is done here too; the rest of the batch
+stays as the client sent it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+
+from kompat.config.topic import TopicConfig
+from kompat.errors import ErrorCode, KafkaError
+from kompat.protocol.compression import Compression
+from kompat.protocol.records import (
+    HEADER_SIZE,
+    BatchHeader,
+    Facts,
+    RecordError,
+    check_batch,
+    iterate,
+    read_header,
+    recompress,
+    set_log_append_time,
+    set_max_timestamp,
+)
+from kompat.types import Buffer, Millis
+
+_LENGTH = Struct(">i")
+_LENGTH_AT = 8
+_LOG_OVERHEAD = 12
+_MAGIC_AT = 16
+_MAGIC = 2
+_SHORTEST_LENGTH = 14  # of the oldest format; less cannot be a batch of any
+_CONTROL_OR_APPEND_TIME = 0x28  # attributes that a client must not set
+_CODECS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+_ERRORS_TOLD = 100  # of one batch: an answer must not be larger than the question
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRecord:
+    batch_index: int  # the record's place in the batch
+    message: str
+
+
+class InvalidRecordsError(KafkaError):
+    """A batch refused because of some of its records."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: Sequence[RefusedRecord]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
+def single_batch(records: memoryview) -> tuple[memoryview, BatchHeader]:
+    """The one batch that a client may send to a partition at a time, and its header."""
+    size = len(records)
+    if size >= HEADER_SIZE:
+        header = read_header(records)
+        if header.batch_length + _LOG_OVERHEAD == size and header.magic == _MAGIC:
+            return records, header
+    end = _batch_end(records, 0)
+    if end is None:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "the partition's records hold no whole batch")
+    if records[_MAGIC_AT] != _MAGIC:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "record batches must have magic 2")
+    if _batch_end(records, end) is not None:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "only one record batch is allowed per partition")
+    if end < HEADER_SIZE:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {end} bytes is shorter than its header")
+    return records[:end], read_header(records)  # what follows is the beginning of a batch: Kafka cuts it off, too
+
+
+def _batch_end(records: memoryview, pos: int) -> int | None:
+    """Where the batch at `pos` ends; None where there is no whole one."""
+    left = len(records) - pos
+    if left < _LOG_OVERHEAD:
+        return None
+    length: int = _LENGTH.unpack_from(records, pos + _LENGTH_AT)[0]
+    if length < _SHORTEST_LENGTH:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is too small")
+    if left <= _MAGIC_AT:
+        return None
+    if records[pos + _MAGIC_AT] > _MAGIC:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"magic {records[pos + _MAGIC_AT]} is unknown")
+    end = pos + _LOG_OVERHEAD + length
+    return end if end <= len(records) else None
+
+
+def prepare(batch: memoryview, header: BatchHeader, config: TopicConfig, now: Millis) -> tuple[Buffer, BatchHeader]:
+    """Judge a client's batch and bring it into the form that the topic's settings demand. Raises KafkaError."""
+    size = len(batch)
+    if size > config.max_message_bytes:
+        raise _too_large(size, config)
+    try:
+        facts = check_batch(batch, require_keys=config.compact)
+    except RecordError as error:
+        raise _refused(error.code, [RefusedRecord(i, error.message) for i in error.indices]) from None
+    if (
+        header.record_count != header.last_offset_delta + 1
+        or header.record_count <= 0
+        or header.base_offset != 0
+        or header.attributes & _CONTROL_OR_APPEND_TIME
+        or (header.producer_id >= 0 and header.base_sequence < 0)
+    ):
+        _refuse_header(header)
+    if config.message_timestamp_type == "CreateTime":
+        header = _check_timestamps(batch, header, facts, config, now)
+        if config.compression_type == "producer":
+            return batch, header
+    return finish(_recompressed(batch, header, config), config, now)
+
+
+def _check_timestamps(
+    batch: memoryview, header: BatchHeader, facts: Facts, config: TopicConfig, now: Millis
+) -> BatchHeader:
+    newest = facts.max_timestamp
+    if (
+        newest - now > config.message_timestamp_after_max_ms
+        or now - facts.min_timestamp > config.message_timestamp_before_max_ms
+    ):
+        _refuse_timestamps(batch, config, now)
+    if newest == header.max_timestamp:
+        return header
+    set_max_timestamp(batch, newest)
+    return read_header(batch)
+
+
+def finish(batch: memoryview | bytearray, config: TopicConfig, now: Millis) -> tuple[Buffer, BatchHeader]:
+    """Give the batch the broker's time, where the topic wants that."""
+    if config.message_timestamp_type != "CreateTime":
+        set_log_append_time(batch, now)
+    return batch, read_header(batch)
+
+
+def _recompressed(batch: memoryview, header: BatchHeader, config: TopicConfig) -> memoryview | bytearray:
+    codec = _CODECS.get(config.compression_type)  # None: as the producer chose
+    if codec is None or codec == header.compression:
+        return batch
+    changed = recompress(batch, codec, _level(codec, config))
+    if len(changed) > config.max_message_bytes:
+        raise _too_large(len(changed), config)
+    return changed
+
+
+def _level(codec: Compression, config: TopicConfig) -> int | None:
+    if codec is Compression.GZIP:
+        return config.compression_gzip_level
+    if codec is Compression.LZ4:
+        return config.compression_lz4_level
+    return config.compression_zstd_level if codec is Compression.ZSTD else None
+
+
+def _too_large(size: int, config: TopicConfig) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"a batch of {size} bytes is larger than max.message.bytes ({config.max_message_bytes})",
+    )
+
+
+def _refused(code: ErrorCode, errors: list[RefusedRecord]) -> InvalidRecordsError:
+    reason = "invalid timestamps" if code is ErrorCode.INVALID_TIMESTAMP else errors[0].message
+    message = f"{len(errors)} of the batch's records were refused: {reason}"
+    return InvalidRecordsError(code, message, errors[:_ERRORS_TOLD])
+
+
+def _refuse_header(header: BatchHeader) -> None:
+    """Say which of the header's fields a client must not send."""
+    if header.base_offset != 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"a new batch must have base offset 0, not {header.base_offset}")
+    if header.record_count != header.last_offset_delta + 1 or header.record_count <= 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"the batch declares {header.record_count} records and {header.last_offset_delta} as its last offset",
+        )
+    if header.is_control:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "clients must not write control batches")
+    if header.timestamp_type:
+        reason = "a producer must not set the timestamp type to LogAppendTime"
+        raise _refused(ErrorCode.INVALID_TIMESTAMP, [RefusedRecord(i, reason) for i in range(header.record_count)])
+    raise KafkaError(ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} of producer {header.producer_id}")
+
+
+def _refuse_timestamps(batch: memoryview, config: TopicConfig, now: Millis) -> None:
+    """Find the records at fault. There may be none: a record without a timestamp is not judged."""
+    low, high = now - config.message_timestamp_before_max_ms, now + config.message_timestamp_after_max_ms
+    errors = [
+        RefusedRecord(i, f"timestamp {record.timestamp} is not within [{low}, {high}]")
+        for i, record in enumerate(iterate(batch))
+        if record.timestamp != -1 and not low <= record.timestamp <= high
+    ]
+    if errors:
+        raise _refused(ErrorCode.INVALID_TIMESTAMP, errors)
