@@ -60,3 +60,11 @@ class AbortedIndex:
         dropped = [Offset(last) for last in self._last[:n]]
         del self._last[:n], self._fields[: 3 * n]
         return dropped
+
+    def remove(self, last_offset: Offset) -> bool:
+        """Forget the one that ends at `last_offset`; whether there was one."""
+        i = bisect_left(self._last, last_offset)
+        if i == len(self._last) or self._last[i] != last_offset:
+            return False
+        del self._last[i], self._fields[3 * i : 3 * i + 3]
+        return True

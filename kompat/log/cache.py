@@ -83,6 +83,13 @@ class Tail:
             return None
         return self._ends(bisect_left(self._bases, end, first)) - self._positions[first]
 
+    def drop_before(self, offset: Offset) -> None:
+        """Forget the batches that begin before `offset`."""
+        head = bisect_left(self._bases, offset, self._head)
+        self._batches[self._head : head] = [None] * (head - self._head)
+        self._stale += head - self._head
+        self._head = head
+
     def clear(self, end: Offset) -> None:
         """Forget all batches; the next one begins at `end`."""
         self._stale += len(self._bases) - self._head

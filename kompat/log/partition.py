@@ -5,15 +5,15 @@ turn's group commit has written it. A partition with one replica commits what is
 the partition goes back to what the store holds, and all is as before that turn.
 """
 
-from kompat.log.appending import Appending
-from kompat.log.reading import Reading
+from kompat.log.partition_append import Appending
+from kompat.log.partition_read import Reading
+from kompat.log.partition_upkeep import ALL_COMMITTED, Upkeep
 from kompat.log.results import Appended, FoundOffset, Isolation, Origin, ReadResult
-from kompat.log.upkeep import ALL_COMMITTED, Upkeep
 
 __all__ = ["ALL_COMMITTED", "Appended", "FoundOffset", "Isolation", "Origin", "Partition", "ReadResult"]
 
 
 class Partition(Appending, Reading, Upkeep):
-    """All of it: core.py has the state, the others what is done with it."""
+    """All of it: partition_core.py has the state, the others what is done with it."""
 
     __slots__ = ()

@@ -27,7 +27,9 @@ from kompat.protocol.records import (
     set_log_append_time,
     set_max_timestamp,
 )
-from kompat.types import Buffer, Millis
+from kompat.types import Millis
+
+Writable = memoryview | bytearray
 
 _LENGTH = Struct(">i")
 _LENGTH_AT = 8
@@ -60,7 +62,7 @@ class InvalidRecordsError(KafkaError):
         self.record_errors = record_errors
 
 
-def single_batch(records: memoryview) -> tuple[memoryview, BatchHeader]:
+def single_batch(records: Writable) -> tuple[Writable, BatchHeader]:
     """The one batch that a client may send to a partition at a time, and its header."""
     size = len(records)
     if size >= HEADER_SIZE:
@@ -79,7 +81,7 @@ def single_batch(records: memoryview) -> tuple[memoryview, BatchHeader]:
     return records[:end], read_header(records)  # what follows is the beginning of a batch: Kafka cuts it off, too
 
 
-def _batch_end(records: memoryview, pos: int) -> int | None:
+def _batch_end(records: Writable, pos: int) -> int | None:
     """Where the batch at `pos` ends; None where there is no whole one."""
     left = len(records) - pos
     if left < _LOG_OVERHEAD:
@@ -95,7 +97,7 @@ def _batch_end(records: memoryview, pos: int) -> int | None:
     return end if end <= len(records) else None
 
 
-def prepare(batch: memoryview, header: BatchHeader, config: TopicConfig, now: Millis) -> tuple[Buffer, BatchHeader]:
+def prepare(batch: Writable, header: BatchHeader, config: TopicConfig, now: Millis) -> tuple[Writable, BatchHeader]:
     """Judge a client's batch and bring it into the form that the topic's settings demand. Raises KafkaError."""
     size = len(batch)
     if size > config.max_message_bytes:
@@ -120,7 +122,7 @@ def prepare(batch: memoryview, header: BatchHeader, config: TopicConfig, now: Mi
 
 
 def _check_timestamps(
-    batch: memoryview, header: BatchHeader, facts: Facts, config: TopicConfig, now: Millis
+    batch: Writable, header: BatchHeader, facts: Facts, config: TopicConfig, now: Millis
 ) -> BatchHeader:
     newest = facts.max_timestamp
     if (
@@ -134,14 +136,14 @@ def _check_timestamps(
     return read_header(batch)
 
 
-def finish(batch: memoryview | bytearray, config: TopicConfig, now: Millis) -> tuple[Buffer, BatchHeader]:
+def finish(batch: Writable, config: TopicConfig, now: Millis) -> tuple[Writable, BatchHeader]:
     """Give the batch the broker's time, where the topic wants that."""
     if config.message_timestamp_type != "CreateTime":
         set_log_append_time(batch, now)
     return batch, read_header(batch)
 
 
-def _recompressed(batch: memoryview, header: BatchHeader, config: TopicConfig) -> memoryview | bytearray:
+def _recompressed(batch: Writable, header: BatchHeader, config: TopicConfig) -> Writable:
     codec = _CODECS.get(config.compression_type)  # None: as the producer chose
     if codec is None or codec == header.compression:
         return batch
@@ -189,7 +191,7 @@ def _refuse_header(header: BatchHeader) -> None:
     raise KafkaError(ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} of producer {header.producer_id}")
 
 
-def _refuse_timestamps(batch: memoryview, config: TopicConfig, now: Millis) -> None:
+def _refuse_timestamps(batch: Writable, config: TopicConfig, now: Millis) -> None:
     """Find the records at fault. There may be none: a record without a timestamp is not judged."""
     low, high = now - config.message_timestamp_before_max_ms, now + config.message_timestamp_after_max_ms
     errors = [

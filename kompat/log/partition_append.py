@@ -7,10 +7,11 @@ from typing import Final
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log import checkpoint, recovery, validation
 from kompat.log.commit import Pending
-from kompat.log.core import CHECKPOINT_EVERY, TIME_INDEX_EVERY, LogCore
+from kompat.log.partition_core import CHECKPOINT_EVERY, TIME_INDEX_EVERY, LogCore
 from kompat.log.producers import PastBatch
 from kompat.log.results import Appended, Origin
 from kompat.log.store import Entry, EntryKind
+from kompat.log.validation import Writable
 from kompat.protocol.records import BatchHeader, ControlType, stamp
 from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset, RaftIndex
 
@@ -20,7 +21,7 @@ _DATA: Final = EntryKind.DATA
 class Appending(LogCore):
     __slots__ = ()
 
-    def append(self, records: memoryview | bytearray, *, origin: Origin = Origin.CLIENT) -> Appended:
+    def append(self, records: Writable, *, origin: Origin = Origin.CLIENT) -> Appended:
         """Judge, stamp in place and stage one batch. Its bytes belong to the log from here on. Raises KafkaError."""
         if self.is_dropped:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

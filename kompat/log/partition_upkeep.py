@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log import checkpoint, retention
-from kompat.log.core import LogCore
+from kompat.log.partition_core import LogCore
 from kompat.types import Millis, Offset
 
 ALL_COMMITTED = Offset(-1)  # in delete_records: up to the high watermark

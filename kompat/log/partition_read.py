@@ -5,7 +5,7 @@ from __future__ import annotations
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log import lookup
 from kompat.log.aborted import Aborted
-from kompat.log.core import LogCore
+from kompat.log.partition_core import LogCore
 from kompat.log.results import FoundOffset, Isolation, ReadResult
 from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset
 
