@@ -39,6 +39,7 @@ class Logs:
         self._cache = TailCache(self._settings.cache_bytes)
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
+        self._private: list[Partition] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     # -- finding ---------------------------------------------------------------------------------------------------
@@ -60,7 +61,19 @@ class Logs:
         known = self._by_id.get((log_id.topic_id, log_id.partition))
         if known is not None:
             return known
-        partition = Partition(
+        partition = self._recover(log_id, topic, index, config)
+        self._by_id[log_id.topic_id, log_id.partition] = partition
+        self._by_name[topic, index] = partition
+        return partition
+
+    def open_private(self, log_id: LogId, topic: str, index: int, config: TopicConfig) -> Partition:
+        """A log of the broker's own, that no client finds; it is kept up like the others."""
+        partition = self._recover(log_id, topic, index, config)
+        self._private.append(partition)
+        return partition
+
+    def _recover(self, log_id: LogId, topic: str, index: int, config: TopicConfig) -> Partition:
+        return Partition(
             log_id,
             topic,
             index,
@@ -70,9 +83,6 @@ class Logs:
             clock=self._clock,
             cache=self._cache,
         )
-        self._by_id[log_id.topic_id, log_id.partition] = partition
-        self._by_name[topic, index] = partition
-        return partition
 
     def drop(self, log_id: LogId) -> Pending:
         """Remove a log and give its space back; done when that is written."""
@@ -91,7 +101,7 @@ class Logs:
 
     def reload_failed(self) -> None:
         """The disk refused a turn: whoever took part goes back to what is stored. For GroupCommit's `on_failed`."""
-        for partition in self._by_id.values():
+        for partition in (*self._private, *self._by_id.values()):
             if partition.is_staged:
                 partition.reload()
 
@@ -113,7 +123,7 @@ class Logs:
 
     async def maintain(self, now: Millis) -> None:
         """Retention and producers' expiry, a few partitions at a time."""
-        for count, partition in enumerate(list(self._by_id.values()), 1):
+        for count, partition in enumerate([*self._private, *self._by_id.values()], 1):
             if not partition.is_dropped:
                 partition.enforce_retention(now)
                 partition.expire_producers(now, self._settings.producer_id_expiration_ms)
@@ -127,7 +137,7 @@ class Logs:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         written = False
-        for partition in self._by_id.values():
+        for partition in (*self._private, *self._by_id.values()):
             written |= partition.close()
         if written:
             await self._commit.turn().wait()
