@@ -1,0 +1,86 @@
+"""The `kompat` command. Imports wait until they are needed: a broker has to be up within a blink."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kompat import __version__
+
+if TYPE_CHECKING:
+    from kompat.config.load import BrokerConfig
+
+REFUSED = 2  # exit status of a start that cannot succeed until somebody changes something
+GC_THRESHOLDS = (20_000, 20, 50)
+
+START_FLAGS = ("host", "port", "http_port", "data", "node_id", "advertised")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = _parser().parse_args(argv)
+    gc.disable()  # nothing that is built during the start becomes garbage
+    return _start(args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="kompat", description="A Kafka broker in one process.")
+    parser.add_argument("--version", action="version", version=f"kompat {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    start = commands.add_parser(
+        "start",
+        help="run a broker",
+        description="Run a broker until SIGTERM. Flags win over KOMPAT_… variables, these over the file.",
+    )
+    start.add_argument("--host", help="address to listen on (127.0.0.1)")
+    start.add_argument("--port", help="Kafka's port (9092); 0 takes a free one")
+    start.add_argument("--http-port", metavar="PORT", help="port of REST, metrics and console (8080)")
+    start.add_argument("--data", metavar="DIR", help="data directory (./kompat-data); :memory: keeps nothing")
+    start.add_argument("--node-id", metavar="N", help="this broker's number")
+    start.add_argument("--advertised", metavar="HOST:PORT", help="what clients are told (the address they dialled)")
+    start.add_argument("--config", metavar="FILE", help="settings, a name=value a line")
+    start.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="any setting, by Kafka's name")
+    return parser
+
+
+def _start(args: argparse.Namespace) -> int:
+    from kompat.config.load import assignments, load
+    from kompat.errors import ConfigError
+
+    given = {name.replace("_", "-"): getattr(args, name) for name in START_FLAGS}
+    try:
+        flags = assignments(args.set) | {name: value for name, value in given.items() if value is not None}
+        config = load(flags, file=args.config)
+    except ConfigError as error:
+        return _refuse(error)
+    return _run(config)
+
+
+def _run(config: BrokerConfig) -> int:
+    from kompat import logs
+    from kompat.broker import Broker, Unstartable, new_event_loop, run_until_signal
+
+    logs.set_up()
+
+    def ready(broker: Broker) -> None:
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        gc.enable()
+        print(f"kompat {__version__} ready: kafka {broker.address}", flush=True)
+
+    try:
+        run_until_signal(config, ready)
+    except Unstartable as error:
+        return _refuse(error)
+    return 0
+
+
+def _refuse(error: Exception) -> int:
+    print(f"kompat: {' '.join(str(error).split())}", file=sys.stderr)
+    return REFUSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,275 @@
+"""One client's connection: requests are worked on concurrently and answered in the order they came.
+
+Reading stops while too much is under way, here or broker-wide, or while the client leaves its answers unread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from typing import Any, Protocol
+
+from kompat.errors import ProtocolError
+from kompat.protocol.frames import FrameReader
+from kompat.server.dispatch import Answer, Client, Dispatcher, Exchange
+from kompat.server.limits import Budget, Limits
+from kompat.server.watch import Progress, Watch
+
+log = logging.getLogger(__name__)
+
+MAPPED_IPV4 = "::ffff:"
+
+
+class Owner(Protocol):
+    """Whoever keeps the connections: the listener."""
+
+    limits: Limits
+    budget: Budget
+    dispatcher: Dispatcher
+    loop: asyncio.AbstractEventLoop
+
+    def joined(self, connection: Connection) -> bool:
+        """False: there is no room for it."""
+        ...
+
+    def left(self, connection: Connection) -> None: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    def __init__(self, owner: Owner) -> None:
+        limits = owner.limits
+        self._owner = owner
+        self._budget = owner.budget
+        self._dispatch = owner.dispatcher.dispatch
+        self._max_bytes = limits.connection_bytes
+        self._max_requests = limits.connection_requests
+        self._max_unread = limits.unread_bytes
+        self._reader = FrameReader(limits.request_bytes)
+        self._backlog: deque[memoryview] = deque()  # received, not begun
+        self._queue: deque[Answer | Exchange] = deque()  # begun, not sent
+        self._bytes = 0  # held by the queue
+        self._received = 0
+        self._frames = 0
+        self._written = 0
+        self._is_reading = True
+        self._is_serving = False
+        self._is_unread = False
+        self._is_draining = False
+        self._is_closing = False
+        self._watch = Watch(limits, owner.loop.time())
+
+    # -- what the transport tells ------------------------------------------------------------------------------------
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._max_unread)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.client = _client(transport)
+        if not self._owner.joined(self):
+            self.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._received += nbytes
+        try:
+            frames = self._reader.received(nbytes)
+        except ProtocolError as error:
+            self._refuse(str(error))
+            return
+        if not frames:
+            return
+        self._frames += len(frames)
+        self._backlog.extend(frames)
+        self._serve()
+
+    def pause_writing(self) -> None:
+        self._is_unread = True
+
+    def resume_writing(self) -> None:
+        self._is_unread = False
+        self._serve()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_closing = True
+        self._backlog.clear()
+        for item in self._queue:
+            if isinstance(item, Exchange):
+                item.cancel()
+        self._queue.clear()
+        self._budget.forget(self)
+        self._budget.give_back(self._bytes)
+        self._bytes = 0
+        self._owner.left(self)
+
+    # -- what the listener asks --------------------------------------------------------------------------------------
+    def drain(self) -> None:
+        """Begin nothing more; close when what is under way has been answered."""
+        self._is_draining = True
+        self._backlog.clear()
+        self._regulate()
+        for item in list(self._queue):
+            if isinstance(item, Exchange):
+                item.hurry()
+        if not self._queue:
+            self._close()
+
+    def abort(self) -> None:
+        self._is_closing = True
+        self._transport.abort()
+
+    @property
+    def unread_bytes(self) -> int:
+        size: int = self._transport.get_write_buffer_size()
+        return size
+
+    def check(self, now: float, *, is_memory_short: bool) -> None:
+        """Close the connection if it has stalled."""
+        unread = self.unread_bytes
+        progress = Progress(
+            received=self._received,
+            frames=self._frames,
+            sent=self._written - unread,
+            is_mid_frame=self._reader.pending > 0 and self._is_reading,
+            is_unread=unread > 0,
+            is_busy=bool(self._queue),
+        )
+        reason = self._watch.verdict(progress, now, is_memory_short=is_memory_short)
+        if reason is not None:
+            log.info("closing a connection", extra={"client": self.client.connection_id, "reason": reason})
+            self.abort()
+
+    # -- requests and answers ----------------------------------------------------------------------------------------
+    def _serve(self) -> None:
+        """Begin what the limits allow, send what is ready."""
+        if self._is_serving or self._is_closing:
+            return
+        self._is_serving = True
+        queue = self._queue
+        ready: list[Any] = []
+        size = 0
+        while self._backlog and self._has_room():
+            answer = self._dispatch(self.client, self._backlog.popleft())
+            if queue or answer.__class__ is not list:
+                self._enqueue(answer)
+                continue
+            ready += answer  # type: ignore[operator]
+            size += sum(map(len, answer))  # type: ignore[arg-type]
+            if size >= self._max_unread:
+                self._write(ready, size)  # shows whether the client reads, before more is begun
+                ready, size = [], 0
+        self._is_serving = False
+        self._send(ready, size)
+        self._regulate()
+
+    def _has_room(self) -> bool:
+        return not (
+            self._is_unread
+            or self._bytes >= self._max_bytes
+            or len(self._queue) >= self._max_requests
+            or self._budget.is_spent
+        )
+
+    def _enqueue(self, answer: Answer | Exchange) -> None:
+        self._queue.append(answer)
+        if isinstance(answer, Exchange):
+            self._bytes += answer.size
+            self._budget.take(answer.size)
+            answer.on_settled = self._settled
+        elif answer is None:
+            self._is_draining = True  # to be closed after what came before it is answered
+            self._backlog.clear()
+
+    def _settled(self, exchange: Exchange) -> None:
+        if self._is_serving:
+            return
+        if self._queue[0] is exchange:
+            self._send([], 0)
+            if self._backlog or not self._is_reading:
+                self._serve()
+        elif exchange.answer:
+            # It waits for those before it, and its answer takes room meanwhile.
+            extra = sum(map(len, exchange.answer))
+            exchange.size += extra
+            self._bytes += extra
+            self._budget.take(extra)
+
+    def _send(self, ready: list[Any], size: int) -> None:
+        """Send `ready` and whatever is settled at the head of the queue."""
+        queue = self._queue
+        is_last = False
+        freed = 0
+        while queue:
+            answer = queue[0]
+            if isinstance(answer, Exchange):
+                if not answer.is_settled:
+                    break
+                freed += answer.size
+                answer = answer.answer
+            queue.popleft()
+            if answer is None:
+                is_last = True
+                break
+            ready += answer
+            size += sum(map(len, answer))
+        if freed:
+            self._bytes -= freed
+            self._budget.give_back(freed)
+        if ready:
+            self._write(ready, size)
+        if is_last or (self._is_draining and not queue):
+            self._close()
+
+    def _write(self, buffers: list[Any], size: int) -> None:
+        if self._is_closing:
+            return
+        self._written += size
+        try:
+            self._transport.writelines(buffers)
+        except (OSError, RuntimeError, TypeError, ValueError) as error:
+            # The answers after this one would be taken for it.
+            log.error("an answer could not be written, closing the connection", exc_info=error, extra=self._facts())
+            self.abort()
+
+    def _regulate(self) -> None:
+        """Read if, and only if, there is room for what would come."""
+        should_read = not (self._backlog or self._is_draining or self._is_closing) and self._has_room()
+        if should_read is not self._is_reading:
+            self._is_reading = should_read
+            if should_read:
+                self._transport.resume_reading()
+            elif not self._is_closing:
+                self._transport.pause_reading()
+        if not should_read and self._budget.is_spent and not self._is_closing:
+            self._budget.wait(self, self._serve_soon)
+
+    def _serve_soon(self) -> None:
+        self._owner.loop.call_soon(self._serve)
+
+    def _refuse(self, reason: str) -> None:
+        log.warning("not the Kafka protocol, closing the connection", extra=self._facts() | {"reason": reason})
+        self._enqueue(None)
+        self._send([], 0)
+        self._regulate()
+
+    def _close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self._transport.close()
+
+    def _facts(self) -> dict[str, object]:
+        return {"client": self.client.connection_id}
+
+
+def _client(transport: asyncio.BaseTransport) -> Client:
+    local_host, local_port = transport.get_extra_info("sockname")[:2]
+    host, port = transport.get_extra_info("peername")[:2]
+    # A dual-stack socket shows IPv4 addresses in IPv6's clothes, which an IPv4 client could not dial.
+    local_host, host = local_host.removeprefix(MAPPED_IPV4), host.removeprefix(MAPPED_IPV4)
+    return Client(
+        host=host,
+        connection_id=f"{local_host}:{local_port}-{host}:{port}",
+        local_address=(local_host, local_port),
+    )

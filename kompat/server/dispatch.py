@@ -1,0 +1,221 @@
+"""From a frame to an answer: find the API, check the version, decode, handle, encode; whatever breaks is answered.
+
+An answer is a list of buffers to send, length prefix included; an empty list where the client expects none; or None
+where nothing sensible can be said and the connection has to be closed, which the client notices at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kompat.errors import ErrorCode, KafkaError, ProtocolError, StorageError
+from kompat.handlers.base import Api, Context
+from kompat.protocol.codec import (
+    RequestHeader,
+    decode_request,
+    decode_request_header,
+    encode_response,
+    frame_response,
+)
+
+if TYPE_CHECKING:
+    from kompat.handlers.services import Services
+
+log = logging.getLogger(__name__)
+
+Answer = list[Any] | None
+
+API_VERSIONS = 18
+_BARE_ERROR = struct.Struct(">iih")  # length, correlation id, error code
+
+
+@dataclass(slots=True)
+class Client:
+    """Who is at the other end of a connection."""
+
+    host: str
+    connection_id: str
+    local_address: tuple[str, int]
+    principal: str = "User:ANONYMOUS"
+
+
+class Exchange:
+    """A request under way, until its answer is there."""
+
+    __slots__ = ("_awaited", "answer", "api", "client", "header", "is_settled", "on_settled", "request", "size")
+
+    def __init__(self, client: Client, header: RequestHeader, api: Api[Any, Any], size: int) -> None:
+        self.client = client
+        self.header = header
+        self.api = api
+        self.size = size  # in bytes, of what it keeps in memory
+        self.request: Any = None  # until it has been decoded
+        self.answer: Answer = None
+        self.is_settled = False
+        self.on_settled: Callable[[Exchange], None] | None = None
+
+    def wait_for(self, awaited: Any) -> None:
+        """Settle when `awaited` is done. A Later calls back as it is done; only a coroutine costs a task."""
+        if not hasattr(awaited, "add_done_callback"):
+            awaited = asyncio.ensure_future(awaited)
+        self._awaited = awaited
+        awaited.add_done_callback(self._settle)
+
+    def cancel(self) -> None:
+        """The client is gone: nobody waits for the answer."""
+        self.on_settled = None
+        if not self.is_settled and hasattr(self._awaited, "cancel"):
+            self._awaited.cancel()
+
+    def hurry(self) -> None:
+        """The broker is about to stop: what waits for something to happen answers without it."""
+        if not self.is_settled and hasattr(self._awaited, "hurry"):
+            self._awaited.hurry()
+
+    def _settle(self, awaited: Any) -> None:
+        try:
+            result = awaited.result()
+            self.answer = [] if result is None else _encode(self, result)
+        except asyncio.CancelledError:
+            self.answer = None
+        except Exception as error:
+            self.answer = _failed(self, error)
+        self.is_settled = True
+        if self.on_settled is not None:
+            self.on_settled(self)
+
+    def facts(self) -> dict[str, object]:
+        """For the logs."""
+        return {
+            "api": self.api.name,
+            "version": self.header.api_version,
+            "client": self.client.connection_id,
+            "client_id": self.header.client_id,
+            "correlation_id": self.header.correlation_id,
+        }
+
+
+class Dispatcher:
+    def __init__(self, apis: Iterable[Api[Any, Any]], services: Services) -> None:
+        self._services = services
+        self._apis: dict[int, Api[Any, Any]] = {}
+        for api in apis:
+            if self._apis.setdefault(api.key, api) is not api:
+                raise ValueError(f"two handlers for API key {api.key}: {self._apis[api.key].name} and {api.name}")
+
+    def dispatch(self, client: Client, frame: memoryview) -> Answer | Exchange:
+        try:
+            header, position = decode_request_header(frame)
+        except ProtocolError as error:
+            log.warning("closing the connection", extra={"client": client.connection_id, "reason": error})
+            return None
+        api = self._apis.get(header.api_key)
+        if api is None:
+            return _unknown(client, header)
+        exchange = Exchange(client, header, api, len(frame))
+        try:
+            if not api.versions.low <= header.api_version <= api.versions.high:
+                return _unsupported(exchange, frame[position:])
+            exchange.request = request = _decode(exchange, frame[position:])
+            result = api.handle(self._context(client, header), request)
+            if result is None:
+                return []
+            if isinstance(result, api.response):
+                return _encode(exchange, result)
+            exchange.wait_for(result)
+        except Exception as error:
+            return _failed(exchange, error)
+        return exchange
+
+    def _context(self, client: Client, header: RequestHeader) -> Context:
+        return Context(
+            self._services,
+            header.api_version,
+            header.client_id,
+            client.host,
+            client.connection_id,
+            client.local_address,
+            client.principal,
+        )
+
+
+def _decode(exchange: Exchange, body: memoryview) -> Any:
+    api, version = exchange.api, exchange.header.api_version
+    if api.decode is not None:
+        return api.decode(version, body)
+    return decode_request(api.request, version, body)
+
+
+def _encode(exchange: Exchange, message: Any) -> Answer:
+    api, header = exchange.api, exchange.header
+    if api.encode is not None:
+        return frame_response(header, api.encode(header.api_version, message))
+    return encode_response(header.correlation_id, api.response, header.api_version, message)
+
+
+def _failed(exchange: Exchange, error: Exception) -> Answer:
+    """The API's own error answer; None where there is no way to give one."""
+    try:
+        refusal = _refusal(exchange, error)
+        if exchange.request is None:
+            return _encode(exchange, _blind_failure(exchange.api, refusal))
+        return _encode(exchange, exchange.api.failure(exchange.request, refusal))
+    except ProtocolError as reason:
+        log.warning("closing the connection", extra=exchange.facts() | {"reason": reason})
+    except Exception as bug:
+        log.error("no error answer can be given, closing the connection", exc_info=bug, extra=exchange.facts())
+    return None
+
+
+def _refusal(exchange: Exchange, error: Exception) -> KafkaError:
+    """What the client is told of an exception; ProtocolError where it cannot be told but by closing the connection."""
+    if isinstance(error, KafkaError):
+        refusal = error
+    elif isinstance(error, StorageError):
+        refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    elif isinstance(error, ProtocolError):
+        if exchange.request is not None:
+            raise error  # a handler asks for it
+        refusal = KafkaError(ErrorCode.INVALID_REQUEST, str(error))
+    else:
+        log.error("request failed", exc_info=error, extra=exchange.facts())
+        refusal = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if getattr(exchange.request, "acks", None) == 0:
+        raise ProtocolError(f"no answer is expected to tell {refusal.code.name}")
+    return refusal
+
+
+def _blind_failure(api: Api[Any, Any], error: KafkaError) -> Any:
+    """An error answer to a request that could not be read, where the API has a place for one outside its items."""
+    response = api.failure(api.request(), error)
+    if not getattr(response, "error_code", ErrorCode.NONE):
+        raise ProtocolError(f"the request cannot be read: {error}")
+    return response
+
+
+def _unknown(client: Client, header: RequestHeader) -> Answer:
+    """No schema to answer in: the correlation id lets the client find its request, the error code stands alone."""
+    facts = {"client": client.connection_id, "client_id": header.client_id, "key": header.api_key}
+    log.warning("unknown API", extra=facts)
+    return [_BARE_ERROR.pack(_BARE_ERROR.size - 4, header.correlation_id, ErrorCode.UNSUPPORTED_VERSION)]
+
+
+def _unsupported(exchange: Exchange, body: memoryview) -> Answer:
+    api, header = exchange.api, exchange.header
+    log.warning("API version not served", extra=exchange.facts())
+    error = KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    if api.key == API_VERSIONS:
+        # In version 0, which every client can read, so that it learns what it may ask for.
+        return encode_response(header.correlation_id, api.response, 0, api.failure(api.request(), error))
+    if header.api_version > api.versions.high:
+        header.api_version = api.versions.high  # the nearest there is
+        return _encode(exchange, _blind_failure(api, error))
+    # An old one, whose schema is known: each item gets its error.
+    request_class, response_class = message_classes(api.name)
+    request = decode_request(request_class, header.api_version, body)
+    return encode_response(header.correlation_id, response_class, header.api_version, api.failure(request, error))

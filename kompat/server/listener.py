@@ -1,0 +1,90 @@
+"""The listening socket and all connections that came through it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+
+from kompat.server.connection import Connection
+from kompat.server.dispatch import Dispatcher
+from kompat.server.limits import Budget, Limits
+
+log = logging.getLogger(__name__)
+
+MAX_SWEEP_SECONDS = 5.0
+
+
+class Listener:
+    def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
+        self.dispatcher = dispatcher
+        self.limits = limits  # may be replaced: what is counted here is looked up when used
+        self.budget = Budget(limits.total_bytes)
+        self.loop = asyncio.get_running_loop()
+        self.connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._all_left: asyncio.Event = asyncio.Event()
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Accept connections; the address is told, because port 0 takes any that is free."""
+        self._server = await self.loop.create_server(
+            lambda: Connection(self), host or None, port, backlog=self.limits.accept_backlog
+        )
+        for each in self._server.sockets:
+            self._size_buffers(each)
+        self._sweep()
+        name = self._server.sockets[0].getsockname()
+        return name[0], name[1]
+
+    def _size_buffers(self, listening: socket.socket) -> None:
+        """Connections inherit them from the socket that accepted them."""
+        for option, size in (
+            (socket.SO_RCVBUF, self.limits.receive_buffer_bytes),
+            (socket.SO_SNDBUF, self.limits.send_buffer_bytes),
+        ):
+            if size > 0:
+                listening.setsockopt(socket.SOL_SOCKET, option, size)
+
+    async def drain(self, seconds: float) -> None:
+        """Accept nothing more, answer what is under way, and cut off what has not ended by then."""
+        if self._server is not None:
+            self._server.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in list(self.connections):
+            connection.drain()
+        await self._wait_until_left(seconds)
+        for connection in list(self.connections):
+            connection.abort()
+        await self._wait_until_left(1.0)
+
+    async def _wait_until_left(self, seconds: float) -> None:
+        if self.connections:
+            self._all_left.clear()
+            try:
+                await asyncio.wait_for(self._all_left.wait(), seconds)
+            except TimeoutError:
+                log.warning("connections have not ended in time", extra={"count": len(self.connections)})
+
+    # -- what connections tell ---------------------------------------------------------------------------------------
+    def joined(self, connection: Connection) -> bool:
+        self.connections.add(connection)
+        if len(self.connections) <= self.limits.connections:
+            return True
+        log.warning("too many connections, closing the newest", extra={"client": connection.client.connection_id})
+        return False
+
+    def left(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        if not self.connections:
+            self._all_left.set()
+
+    def _sweep(self) -> None:
+        limits = self.limits
+        shortest = min(limits.stall_seconds, limits.unread_seconds, limits.idle_seconds)
+        self._sweeper = self.loop.call_later(min(MAX_SWEEP_SECONDS, shortest / 4), self._sweep)
+        now = self.loop.time()
+        unread = sum(connection.unread_bytes for connection in self.connections)
+        for connection in list(self.connections):
+            connection.check(now, is_memory_short=unread > limits.total_unread_bytes)

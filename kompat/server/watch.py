@@ -1,0 +1,64 @@
+"""Who has stalled: pure arithmetic over counters that connections keep anyway, looked at every few seconds.
+
+One sweep over all connections costs less than a timer for each, and nothing at all on the way of a request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kompat.server.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a connection has done so far, and what it is waiting for."""
+
+    received: int  # bytes
+    frames: int  # whole ones
+    sent: int  # bytes that the client's side has taken
+    is_mid_frame: bool  # the rest of a request is due, and the broker is reading
+    is_unread: bool  # an answer is on its way out
+    is_busy: bool  # a request is under way
+
+
+class Gauge:
+    """Something that has to move on by at least so much in every so many seconds, while it is waited for."""
+
+    __slots__ = ("_mark", "_since")
+
+    def __init__(self, now: float) -> None:
+        self._mark = 0
+        self._since = now
+
+    def stood_for(self, is_waiting: bool, count: int, least: int, now: float) -> float:
+        if not is_waiting or count - self._mark >= least:
+            self._mark = count
+            self._since = now
+        return now - self._since
+
+
+class Watch:
+    __slots__ = ("_idle", "_incoming", "_limits", "_outgoing")
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        self._limits = limits
+        self._incoming = Gauge(now)
+        self._outgoing = Gauge(now)
+        self._idle = Gauge(now)
+
+    def verdict(self, progress: Progress, now: float, *, is_memory_short: bool) -> str | None:
+        """Why the connection has to be closed, or None."""
+        limits = self._limits
+        least = limits.stall_bytes
+        # A frame that has been completed is progress, however small.
+        arrived = progress.received + progress.frames * least
+        if self._incoming.stood_for(progress.is_mid_frame, arrived, least, now) >= limits.stall_seconds:
+            return "half a request, and no more of it came"
+        patience = limits.stall_seconds if is_memory_short else limits.unread_seconds
+        if self._outgoing.stood_for(progress.is_unread, progress.sent, least, now) >= patience:
+            return "the client does not read its answers"
+        is_quiet = not (progress.is_busy or progress.is_unread)
+        if self._idle.stood_for(is_quiet, progress.received + progress.sent, 1, now) >= limits.idle_seconds:
+            return "idle"
+        return None
