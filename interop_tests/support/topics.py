@@ -3,7 +3,8 @@
 import itertools
 import uuid
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from interop_tests.support.wait import until
 
@@ -30,9 +31,13 @@ class Topics:
         self.wait(name, partitions)
         return name
 
+    def names(self) -> set[str]:
+        return set(self.admin.list_topics(timeout=10).topics)
+
     def wait(self, name: str, partitions: int) -> None:
-        """Kafka answers a creation before all of its parts know of the topic."""
+        """Kafka answers a creation before all of its parts know of the topic, and tells of leaders before they lead."""
         until(lambda: self._led(name) == partitions, f"{name} has {partitions} partitions with leaders")
+        until(lambda: self._answer(name, partitions), f"all leaders of {name} answer")
 
     def _led(self, name: str) -> int:
         # All topics are asked for: asking for one would create it where the broker does that.
@@ -40,3 +45,12 @@ class Topics:
         return (
             0 if topic is None or topic.error else sum(partition.leader >= 0 for partition in topic.partitions.values())
         )
+
+    def _answer(self, name: str, partitions: int) -> bool:
+        wanted = {TopicPartition(name, index): OffsetSpec.latest() for index in range(partitions)}
+        try:
+            for future in self.admin.list_offsets(wanted).values():
+                future.result(10)
+        except KafkaException:
+            return False
+        return True
