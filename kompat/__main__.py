@@ -60,7 +60,7 @@ def _start(args: argparse.Namespace) -> int:
 
 def _run(config: BrokerConfig) -> int:
     from kompat import logs
-    from kompat.broker import Broker, Unstartable, new_event_loop, run_until_signal
+    from kompat.broker import Broker, Unstartable, run_until_signal
 
     logs.set_up()
 

@@ -155,8 +155,8 @@ class Connection(asyncio.BufferedProtocol):
             if queue or answer.__class__ is not list:
                 self._enqueue(answer)
                 continue
-            ready += answer  # type: ignore[operator]
-            size += sum(map(len, answer))  # type: ignore[arg-type]
+            ready += answer
+            size += sum(map(len, answer))
             if size >= self._max_unread:
                 self._write(ready, size)  # shows whether the client reads, before more is begun
                 ready, size = [], 0
@@ -228,9 +228,9 @@ class Connection(asyncio.BufferedProtocol):
         self._written += size
         try:
             self._transport.writelines(buffers)
-        except (OSError, RuntimeError, TypeError, ValueError) as error:
+        except (OSError, RuntimeError, TypeError, ValueError):
             # The answers after this one would be taken for it.
-            log.error("an answer could not be written, closing the connection", exc_info=error, extra=self._facts())
+            log.exception("an answer could not be written, closing the connection", extra=self._facts())
             self.abort()
 
     def _regulate(self) -> None:

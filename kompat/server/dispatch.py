@@ -22,6 +22,7 @@ from kompat.protocol.codec import (
     encode_response,
     frame_response,
 )
+from kompat.protocol.messages import classes
 
 if TYPE_CHECKING:
     from kompat.handlers.services import Services
@@ -154,7 +155,8 @@ def _decode(exchange: Exchange, body: memoryview) -> Any:
 def _encode(exchange: Exchange, message: Any) -> Answer:
     api, header = exchange.api, exchange.header
     if api.encode is not None:
-        return frame_response(header, api.encode(header.api_version, message))
+        body = api.encode(header.api_version, message)
+        return frame_response(header.correlation_id, api.key, header.api_version, body)
     return encode_response(header.correlation_id, api.response, header.api_version, message)
 
 
@@ -167,8 +169,8 @@ def _failed(exchange: Exchange, error: Exception) -> Answer:
         return _encode(exchange, exchange.api.failure(exchange.request, refusal))
     except ProtocolError as reason:
         log.warning("closing the connection", extra=exchange.facts() | {"reason": reason})
-    except Exception as bug:
-        log.error("no error answer can be given, closing the connection", exc_info=bug, extra=exchange.facts())
+    except Exception:
+        log.exception("no error answer can be given, closing the connection", extra=exchange.facts())
     return None
 
 
@@ -212,10 +214,10 @@ def _unsupported(exchange: Exchange, body: memoryview) -> Answer:
     if api.key == API_VERSIONS:
         # In version 0, which every client can read, so that it learns what it may ask for.
         return encode_response(header.correlation_id, api.response, 0, api.failure(api.request(), error))
-    if header.api_version > api.versions.high:
-        header.api_version = api.versions.high  # the nearest there is
-        return _encode(exchange, _blind_failure(api, error))
-    # An old one, whose schema is known: each item gets its error.
-    request_class, response_class = message_classes(api.name)
-    request = decode_request(request_class, header.api_version, body)
-    return encode_response(header.correlation_id, response_class, header.api_version, api.failure(request, error))
+    if 0 <= header.api_version < api.versions.low:
+        # An old one, whose schema is known: each item gets its error.
+        request_class, response_class = classes(api.key)
+        request = decode_request(request_class, header.api_version, body)
+        return encode_response(header.correlation_id, response_class, header.api_version, api.failure(request, error))
+    header.api_version = api.versions.high if header.api_version > 0 else api.versions.low  # the nearest there is
+    return _encode(exchange, _blind_failure(api, error))

@@ -90,10 +90,9 @@ class _BrokerThread(threading.Thread):
 
     def wait_until_ready(self) -> RunningBroker:
         self._is_up.wait()
-        if self._running is None:
-            assert self._error is not None
-            raise self._error
-        return self._running
+        if self._running is not None:
+            return self._running
+        raise self._error or RuntimeError("the broker ended before it was ready")
 
     def stop(self) -> None:
         """Stop the broker; whatever broke it in the meantime is raised here."""

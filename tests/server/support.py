@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -109,10 +109,8 @@ class RawClient:
 
     async def close(self) -> None:
         self.writer.close()
-        try:
+        with suppress(ConnectionError):
             await self.writer.wait_closed()
-        except ConnectionError:
-            pass
 
     async def _exactly(self, size: int) -> bytes:
         async with asyncio.timeout(5):
@@ -150,5 +148,5 @@ async def serving(*apis: Api[Any, Any], limits: Limits | None = None) -> AsyncIt
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that has no event of its own."""
     async with asyncio.timeout(5):
-        while not condition():
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
