@@ -1,0 +1,1 @@
+"""The cluster's metadata: topics, where their partitions lie, settings, brokers, producer ids."""

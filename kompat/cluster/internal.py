@@ -1,0 +1,65 @@
+"""The topics that the broker keeps its own state in."""
+
+from kompat.cluster import names
+from kompat.cluster.requests import NewTopic
+from kompat.config.broker import BrokerConfig
+
+
+def internal_topic(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
+    """How an internal topic is made. Where Kafka would refuse for want of brokers, kompat makes do with those there are."""
+    make = {
+        names.CONSUMER_OFFSETS: _consumer_offsets,
+        names.TRANSACTION_STATE: _transaction_state,
+        names.SHARE_GROUP_STATE: _share_group_state,
+    }[name]
+    return make(config, brokers)
+
+
+def _consumer_offsets(config: BrokerConfig, brokers: int) -> NewTopic:
+    return NewTopic(
+        names.CONSUMER_OFFSETS,
+        config.integer("offsets.topic.num.partitions"),
+        min(brokers, config.integer("offsets.topic.replication.factor")),
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": _segment_bytes(config, "offsets.topic.segment.bytes"),
+        },
+    )
+
+
+def _transaction_state(config: BrokerConfig, brokers: int) -> NewTopic:
+    replicas = min(brokers, config.integer("transaction.state.log.replication.factor"))
+    return NewTopic(
+        names.TRANSACTION_STATE,
+        config.integer("transaction.state.log.num.partitions"),
+        replicas,
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(min(replicas, config.integer("transaction.state.log.min.isr"))),
+            "segment.bytes": _segment_bytes(config, "transaction.state.log.segment.bytes"),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+def _share_group_state(config: BrokerConfig, brokers: int) -> NewTopic:
+    replicas = min(brokers, config.integer("share.coordinator.state.topic.replication.factor"))
+    return NewTopic(
+        names.SHARE_GROUP_STATE,
+        config.integer("share.coordinator.state.topic.num.partitions"),
+        replicas,
+        configs={
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(min(replicas, config.integer("share.coordinator.state.topic.min.isr"))),
+            "retention.ms": "-1",
+            "segment.bytes": _segment_bytes(config, "share.coordinator.state.topic.segment.bytes"),
+        },
+    )
+
+
+def _segment_bytes(config: BrokerConfig, setting: str) -> str:
+    # These settings have no lower limit, a topic's own has one.
+    return str(max(1 << 20, config.integer(setting)))

@@ -1,0 +1,169 @@
+"""The cluster's state machine: commands say what shall happen, in records; applying those makes it so.
+
+Ids, node choices and settings come in as arguments: the same records give the same cluster on every broker.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from kompat.cluster import configs, topics
+from kompat.cluster.records import (
+    BrokerRegistered,
+    ClusterCreated,
+    ClusterRecord,
+    ConfigsSet,
+    PartitionsCreated,
+    ProducerIdsAllocated,
+    TopicCreated,
+    TopicDeleted,
+)
+from kompat.cluster.requests import ConfigChange, ConfigReplacement, MorePartitions, NewTopic
+from kompat.cluster.state import Broker, ClusterState, Topic
+from kompat.config.broker import BrokerConfig
+from kompat.coordination.decision import Decision
+from kompat.errors import ErrorCode, KafkaError
+
+PRODUCER_ID_BLOCK = 1000
+
+H = TypeVar("H", bound=Hashable)
+Outcomes = dict[H, Topic | KafkaError]
+
+
+class ClusterMachine:
+    def __init__(self) -> None:
+        self.state = ClusterState()
+
+    def apply(self, record: ClusterRecord) -> None:
+        record.change(self.state)
+
+    def snapshot(self) -> Iterator[ClusterRecord]:
+        state = self.state
+        yield ClusterCreated(state.cluster_id)
+        yield ProducerIdsAllocated(state.next_producer_id)
+        yield from (BrokerRegistered(broker) for broker in state.brokers.values())
+        yield from (TopicCreated(topic) for topic in state.topics.values())
+        yield from (ConfigsSet(resource, found) for resource, found in state.configs.items())
+
+    # -- the cluster -----------------------------------------------------------------------------------------------
+    def join(self, broker: Broker, *, cluster_id: str) -> Decision[ClusterRecord, None]:
+        """A broker comes up; the first one founds the cluster, under the id given."""
+        records: list[ClusterRecord] = []
+        if not self.state.cluster_id:
+            records.append(ClusterCreated(cluster_id))
+        if self.state.brokers.get(broker.node_id) != broker:
+            records.append(BrokerRegistered(broker))
+        return Decision(records, None)
+
+    def allocate_producer_ids(self) -> Decision[ClusterRecord, range]:
+        first = self.state.next_producer_id
+        block = range(first, first + PRODUCER_ID_BLOCK)
+        return Decision([ProducerIdsAllocated(block.stop)], block)
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+    def create_topics(
+        self,
+        wanted: Sequence[tuple[NewTopic, UUID]],
+        *,
+        start: int,
+        config: BrokerConfig,
+        validate_only: bool = False,
+    ) -> Decision[ClusterRecord, Outcomes[str]]:
+        """Each topic is created or refused on its own. `start`: the broker that partition 0 of the first one goes to."""
+        if sum(topics.requested_partitions(new, config) for new, _ in wanted) > topics.MAX_PARTITIONS_PER_REQUEST:
+            return Decision([], {new.name: topics.too_many() for new, _ in wanted})
+        count = Counter(new.name for new, _ in wanted)
+        outcomes: Outcomes[str] = {}
+        created: dict[str, Topic] = {}
+        for new, topic_id in wanted:
+            try:
+                _refuse_duplicate(count[new.name])
+                topic = topics.plan_topic(self.state, new, topic_id, start=start, config=config, taken=created)
+            except KafkaError as error:
+                outcomes[new.name] = error
+            else:
+                outcomes[new.name] = created[new.name] = topic
+                start += len(topic.partitions)
+        records = [] if validate_only else [TopicCreated(topic) for topic in created.values()]
+        return Decision(records, outcomes)
+
+    def delete_topics(
+        self, wanted: Sequence[str | UUID], *, config: BrokerConfig
+    ) -> Decision[ClusterRecord, Outcomes[str | UUID]]:
+        """By name or id, whichever the caller has."""
+        if not config.flag("delete.topic.enable"):
+            disabled = KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+            return Decision([], dict.fromkeys(wanted, disabled))
+        found = {key: self._find(key) for key in wanted}
+        count = Counter(wanted)
+        named = Counter(topic.id for topic in found.values() if topic is not None)
+        outcomes: Outcomes[str | UUID] = {}
+        for key, topic in found.items():
+            try:
+                _refuse_duplicate(max(count[key], named[topic.id] if topic is not None else 1))
+                outcomes[key] = _known(key, topic)
+            except KafkaError as error:
+                outcomes[key] = error
+        return Decision([TopicDeleted(t.id) for t in outcomes.values() if isinstance(t, Topic)], outcomes)
+
+    def _find(self, key: str | UUID) -> Topic | None:
+        return self.state.topics_by_id.get(key) if isinstance(key, UUID) else self.state.topics.get(key)
+
+    def create_partitions(
+        self, wanted: Sequence[MorePartitions], *, start: int, validate_only: bool = False
+    ) -> Decision[ClusterRecord, dict[str, KafkaError | None]]:
+        count = Counter(more.name for more in wanted)
+        outcomes: dict[str, KafkaError | None] = {}
+        records: list[ClusterRecord] = []
+        for more in wanted:
+            try:
+                _refuse_duplicate(count[more.name])
+                topic = _known(more.name, self.state.topics.get(more.name))
+                added = topics.plan_partitions(self.state, topic, more, start=start)
+            except KafkaError as error:
+                outcomes[more.name] = error
+            else:
+                outcomes[more.name] = None
+                records.append(PartitionsCreated(topic.id, added))
+        return Decision([] if validate_only else records, outcomes)
+
+    # -- settings --------------------------------------------------------------------------------------------------
+    def alter_configs(
+        self, wanted: Sequence[ConfigChange | ConfigReplacement], *, config: BrokerConfig, validate_only: bool = False
+    ) -> Decision[ClusterRecord, list[KafkaError | None]]:
+        """Each resource is changed or refused on its own; outcomes in the order asked."""
+        outcomes: list[KafkaError | None] = []
+        records: list[ClusterRecord] = []
+        count = Counter(each.resource for each in wanted)
+        for each in wanted:
+            try:
+                _refuse_duplicate(count[each.resource], "Each resource must appear at most once.")
+                planned = self._plan_configs(each, config)
+            except KafkaError as error:
+                outcomes.append(error)
+            else:
+                outcomes.append(None)
+                if planned != configs.overrides(self.state, each.resource):
+                    records.append(ConfigsSet(each.resource, planned))
+        return Decision([] if validate_only else records, outcomes)
+
+    def _plan_configs(self, wanted: ConfigChange | ConfigReplacement, config: BrokerConfig) -> dict[str, str]:
+        if isinstance(wanted, ConfigChange):
+            return configs.plan_change(self.state, wanted, config)
+        return configs.plan_replacement(self.state, wanted, config)
+
+
+def _refuse_duplicate(count: int, message: str = "Duplicate topic name.") -> None:
+    if count > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _known(key: str | UUID, topic: Topic | None) -> Topic:
+    if topic is not None:
+        return topic
+    if isinstance(key, UUID):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,0 +1,42 @@
+"""Which names a topic may have."""
+
+import re
+from collections.abc import Iterable
+
+MAX_LENGTH = 249  # with a suffix of our own it still fits into a file name
+CLUSTER_METADATA = "__cluster_metadata"
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
+INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def invalid_name(name: str) -> str | None:
+    """Why a topic may not have this name; None: it may."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > MAX_LENGTH:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
+    if not _LEGAL.fullmatch(name):
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters "
+            "other than ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+def folded(name: str) -> str | None:
+    """What the names that collide with this one have in common: in metrics `.` becomes `_`. None: none can."""
+    return name.replace(".", "_") if "." in name or "_" in name else None
+
+
+def is_internal(name: str) -> bool:
+    return name in INTERNAL
+
+
+def collision(name: str, others: Iterable[str]) -> str:
+    return f"Topic '{name}' collides with existing topic: {', '.join(sorted(others))}"

@@ -1,0 +1,50 @@
+"""What admin requests ask for, whatever door they came through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from kompat.cluster.state import Resource
+
+DEFAULT = -1  # "as the broker is configured"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    name: str
+    num_partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()  # partition, replicas; empty: kompat chooses
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MorePartitions:
+    name: str
+    count: int  # in all, not in addition
+    assignments: Sequence[Sequence[int]] | None = None  # replicas of each new one
+
+
+class ConfigOp(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """Settings to change, the others stay."""
+
+    resource: Resource
+    changes: Sequence[tuple[str, int, str | None]]  # name, ConfigOp, value
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigReplacement:
+    """All settings that the resource shall have of its own."""
+
+    resource: Resource
+    configs: Sequence[tuple[str, str | None]]

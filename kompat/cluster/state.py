@@ -1,0 +1,108 @@
+"""The cluster as its records say it is. Values are immutable: views may keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from uuid import UUID
+
+from kompat.cluster import names
+from kompat.types import LeaderEpoch, NodeId
+
+
+class ResourceType(IntEnum):
+    """What has settings, by the protocol's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    type: ResourceType
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    index: int
+    leader: NodeId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    id: UUID
+    partitions: tuple[PartitionState, ...]
+    configs: Mapping[str, str] = field(default_factory=dict)  # its own, not the broker's defaults
+
+    @property
+    def internal(self) -> bool:
+        return names.is_internal(self.name)
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.partitions[0].replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    node_id: NodeId
+    rack: str | None = None
+
+
+class ClusterState:
+    """Mutable as a whole, changed by the records' `change` only."""
+
+    def __init__(self) -> None:
+        self.cluster_id = ""
+        self.brokers: dict[NodeId, Broker] = {}
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[UUID, Topic] = {}
+        self.configs: dict[Resource, Mapping[str, str]] = {}  # of all but topics
+        self.next_producer_id = 0
+        # Names that `.` and `_` make alike: see names.folded.
+        self._folded: dict[str, set[str]] = {}
+
+    def copy(self) -> ClusterState:
+        copy = ClusterState()
+        copy.cluster_id = self.cluster_id
+        copy.brokers = dict(self.brokers)
+        copy.topics = dict(self.topics)
+        copy.topics_by_id = dict(self.topics_by_id)
+        copy.configs = dict(self.configs)
+        copy.next_producer_id = self.next_producer_id
+        copy._folded = {key: set(found) for key, found in self._folded.items()}
+        return copy
+
+    def put_topic(self, topic: Topic) -> None:
+        self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+        key = names.folded(topic.name)
+        if key is not None:
+            self._folded.setdefault(key, set()).add(topic.name)
+
+    def remove_topic(self, topic: Topic) -> None:
+        del self.topics[topic.name], self.topics_by_id[topic.id]
+        key = names.folded(topic.name)
+        if key is not None:
+            alike = self._folded[key]
+            alike.discard(topic.name)
+            if not alike:
+                del self._folded[key]
+
+    def colliding(self, name: str) -> set[str]:
+        """Topics whose names only `.` and `_` tell from this one."""
+        key = names.folded(name)
+        return self._folded.get(key, set()) - {name} if key is not None else set()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClusterState) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]

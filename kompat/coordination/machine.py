@@ -1,0 +1,50 @@
+"""What the runtime asks of a state machine and of the way its records are written down."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from kompat.coordination.decision import Decision
+from kompat.types import Millis
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+R_contra = TypeVar("R_contra", contravariant=True)
+
+
+class Machine(Protocol[R_contra]):
+    """Commands return a Decision and change nothing that a record does not say; `apply` alone changes that.
+
+    It reads no clock and no randomness, so that the same records give the same state wherever they are applied.
+    """
+
+    def apply(self, record: R_contra) -> None:
+        """Make a record true. Never fails: what could be wrong was checked by the command."""
+        ...
+
+
+@runtime_checkable
+class Snapshotting(Protocol[R_co]):
+    """A machine that can say its whole state in records: then its log need not be kept from the beginning."""
+
+    def snapshot(self) -> Iterable[R_co]: ...
+
+
+@runtime_checkable
+class Timed(Protocol[R]):
+    """A machine that has something to do when time passes, even if nobody asks."""
+
+    def next_deadline(self) -> Millis | None: ...
+
+    def tick(self, now: Millis) -> Decision[R, Any]:
+        """What follows from its being `now`; afterwards no deadline is left that has passed."""
+        ...
+
+
+class Codec(Protocol[R]):
+    """A record as the key and value of a log record."""
+
+    def encode(self, record: R) -> tuple[bytes | None, bytes | None]: ...
+
+    def decode(self, key: bytes | None, value: bytes | None) -> R | None:
+        """None: nothing that this machine has to know of."""
+        ...

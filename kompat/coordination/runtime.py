@@ -1,0 +1,210 @@
+"""Runs a state machine on a partition: decide, append, apply, commit, reply (docs/adr/0003-apply-at-append.md).
+
+A command's records are applied as soon as they are appended, so that the next command sees them and need not wait. What
+it decided is answered only when it is committed, and so is what others decided after it. Should a commit fail, what the
+machine believes is no longer what the log says: it is built anew from the log before anybody is answered again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from kompat.clock import Clock
+from kompat.coordination.decision import Decision
+from kompat.coordination.machine import Codec, Machine, Snapshotting, Timed
+from kompat.coordination.snapshots import Snapshots, encoded
+from kompat.coordination.timers import Alarm
+from kompat.errors import ErrorCode, KafkaError, StorageError
+from kompat.log.commit import Pending
+from kompat.log.partition import Isolation, Origin, Partition, ReadResult
+from kompat.log.store import PartitionStore
+from kompat.protocol.records import build_batch, iterate, read_header, split_batches
+from kompat.types import Millis, Offset
+
+M = TypeVar("M", bound=Machine[Any])
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
+T = TypeVar("T")
+
+_READ_BYTES = 4 << 20
+_SNAPSHOT_AFTER_BYTES = 1 << 20  # of log since the last one, and no less than that one's size
+_TURN_SECONDS = 0.01  # a long replay lets others run this often
+
+
+class Listener(Protocol[R_contra]):
+    """Who keeps a view of the committed state, or acts on it."""
+
+    def loaded(self) -> None:
+        """The machine was built from the log: all that was heard before is void."""
+        ...
+
+    def committed(self, records: Sequence[R_contra]) -> None: ...
+
+
+class Runtime(Generic[M, R]):
+    def __init__(
+        self,
+        make: Callable[[], M],
+        codec: Codec[R],
+        partition: Partition,
+        *,
+        clock: Clock,
+        store: PartitionStore | None = None,
+        listener: Listener[R] | None = None,
+        snapshot_after: int = _SNAPSHOT_AFTER_BYTES,
+    ) -> None:
+        """`store` is the partition's: there snapshots are kept, if the machine makes any."""
+        self._make = make
+        self._codec = codec
+        self._partition = partition
+        self._clock = clock
+        self._listener = listener
+        self._snapshot_after = snapshot_after
+        self._snapshot_size = 0
+        self._since_snapshot = 0
+        self._tail = Pending.done()  # the newest append
+        self._loading: asyncio.Task[None] | None = None
+        self._is_loaded = False
+        self.machine: M = make()
+        can_snapshot = store is not None and isinstance(self.machine, Snapshotting)
+        self._snapshots = Snapshots(store, codec) if store is not None and can_snapshot else None
+        self._alarm = Alarm(clock, self._next_deadline, self._tick) if isinstance(self.machine, Timed) else None
+        self.committed_offset = Offset(0)  # the next that is not committed yet
+
+    # -- commands --------------------------------------------------------------------------------------------------
+    async def run(self, command: Callable[[M], Decision[R, T]]) -> T:
+        """Decide, and reply when all that the reply rests on is committed."""
+        while not self._is_loaded or self._is_snapshot_due():
+            await (self._snapshot() if self._is_loaded else self.load())
+        try:
+            decision = command(self.machine)
+        except KafkaError:
+            await self._tail.wait()  # what it was refused for may not be committed yet
+            raise
+        if decision.records:
+            self._append(decision.records)
+        if self._alarm is not None:
+            self._alarm.arm()
+        await self._tail.wait()
+        return decision.reply
+
+    def _append(self, records: Sequence[R]) -> None:
+        batch = build_batch(encoded(records, self._codec, self._clock.now()))
+        appended = self._partition.append(memoryview(batch), origin=Origin.INTERNAL)
+        for record in records:
+            self.machine.apply(record)
+        self._since_snapshot += len(batch)
+        self._tail = appended.pending
+        end = Offset(appended.last_offset + 1)
+        self._tail.add_done_callback(lambda pending: self._ended(pending, records, end))
+
+    def _ended(self, pending: Pending, records: Sequence[R], end: Offset) -> None:
+        if pending.error is not None:
+            self._is_loaded = False
+            return
+        if self._is_loaded:  # else it comes with the load that is due
+            self.committed_offset = end
+            if self._listener is not None:
+                self._listener.committed(records)
+
+    # -- loading ---------------------------------------------------------------------------------------------------
+    async def load(self) -> None:
+        """Build the machine from its snapshot and the log after it."""
+        while not self._is_loaded:
+            if self._loading is None:
+                self._loading = asyncio.ensure_future(self._load())
+            try:
+                await asyncio.shield(self._loading)
+            finally:
+                if self._loading is not None and self._loading.done():
+                    self._loading = None
+
+    async def _load(self) -> None:
+        while not self._tail.is_done:  # appends of before may still reach the log, or not
+            await _quietly(self._tail)
+        self._tail = Pending.done()
+        machine, position = self._make(), self._partition.log_start_offset
+        snapshot = self._snapshots.read() if self._snapshots is not None else None
+        if snapshot is not None:
+            position = snapshot.next_offset
+            self._snapshot_size = snapshot.size
+            for record in snapshot.records:
+                machine.apply(record)
+        self._since_snapshot = 0
+        while position < self._partition.log_end_offset:
+            position = await self._replay(machine, position)
+        self.machine = machine
+        self.committed_offset = position
+        self._is_loaded = True
+        if self._listener is not None:
+            self._listener.loaded()
+        if self._alarm is not None:
+            self._alarm.arm()
+
+    async def _replay(self, machine: M, position: Offset) -> Offset:
+        try:
+            found = await self._read(position)
+        except StorageError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        loop = asyncio.get_running_loop()
+        pause = loop.time() + _TURN_SECONDS
+        for batch in (batch for buffer in found.buffers for batch in split_batches(memoryview(buffer))):
+            header = read_header(batch)
+            for each in iterate(batch) if not header.is_control else ():
+                record = self._codec.decode(each.key, each.value)
+                if record is not None and each.offset >= position:
+                    machine.apply(record)
+            position = Offset(header.last_offset + 1)
+            self._since_snapshot += header.size
+            if loop.time() > pause:
+                await asyncio.sleep(0)
+                pause = loop.time() + _TURN_SECONDS
+        return position
+
+    async def _read(self, position: Offset) -> ReadResult:
+        found = self._partition.read(position, _READ_BYTES, Isolation.READ_UNCOMMITTED)
+        if found is None:
+            found = await self._partition.read_stored(position, _READ_BYTES, Isolation.READ_UNCOMMITTED)
+        return found
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+    def _is_snapshot_due(self) -> bool:
+        return self._snapshots is not None and self._since_snapshot > max(self._snapshot_after, self._snapshot_size)
+
+    async def _snapshot(self) -> None:
+        """Only when nothing is under way is the machine's state that of the log up to its end."""
+        while not self._tail.is_done:
+            await _quietly(self._tail)
+        machine: object = self.machine
+        if not (self._is_loaded and self._is_snapshot_due() and self._snapshots and isinstance(machine, Snapshotting)):
+            return  # another command was faster, or what was under way has failed
+        end = self._partition.log_end_offset
+        self._snapshot_size = self._snapshots.stage(machine.snapshot(), end, self._clock.now())
+        self._since_snapshot = 0
+        # In one write with the snapshot: the log before it is of no use any more. Should that fail, the old one is
+        # still there, and the next is due when the log has grown by as much again.
+        with contextlib.suppress(KafkaError):
+            await self._partition.delete_records(end)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+    def _next_deadline(self) -> Millis | None:
+        return cast("Timed[R]", self.machine).next_deadline()
+
+    async def _tick(self) -> None:
+        now = self._clock.now()
+        await self.run(lambda machine: cast("Timed[R]", machine).tick(now))
+
+    async def close(self) -> None:
+        """Wait for what is under way; take no notice of time any more."""
+        if self._alarm is not None:
+            self._alarm.close()
+        await _quietly(self._tail)
+
+
+async def _quietly(pending: Pending) -> None:
+    """Wait for the end, be it good or bad."""
+    with contextlib.suppress(KafkaError):
+        await pending.wait()

@@ -1,0 +1,60 @@
+"""A machine's state beside its log, so that a restart replays only what came after it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from struct import Struct
+from typing import Generic, TypeVar
+
+from kompat.coordination.machine import Codec
+from kompat.errors import DamagedData, KafkaError
+from kompat.log.store import PartitionStore
+from kompat.protocol.records import Compression, Record, build_batch, iterate, split_batches
+from kompat.types import Millis, Offset
+
+R = TypeVar("R")
+
+_NAME = b"machine/snapshot"
+_NEXT_OFFSET = Struct(">q")
+_RECORDS_PER_BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Generic[R]):
+    records: Sequence[R]
+    next_offset: Offset  # the first that is not part of it
+    size: int  # bytes
+
+
+class Snapshots(Generic[R]):
+    """The one snapshot of a partition's machine: the offset that it reaches, then its records in batches."""
+
+    def __init__(self, store: PartitionStore, codec: Codec[R]) -> None:
+        self._store = store
+        self._codec = codec
+
+    def read(self) -> Snapshot[R] | None:
+        stored = self._store.state(_NAME)
+        if stored is None:
+            return None
+        try:
+            batches = split_batches(memoryview(stored)[_NEXT_OFFSET.size :])
+            found = [self._codec.decode(each.key, each.value) for batch in batches for each in iterate(batch)]
+        except KafkaError as error:
+            raise DamagedData(f"the snapshot of the metadata is not readable ({error}): restore a backup") from error
+        offset = Offset(_NEXT_OFFSET.unpack_from(stored)[0])
+        return Snapshot([record for record in found if record is not None], offset, len(stored))
+
+    def stage(self, records: Iterable[R], next_offset: Offset, now: Millis) -> int:
+        """Stage a new snapshot in place of the old one; its size in bytes."""
+        value = bytearray(_NEXT_OFFSET.pack(next_offset))
+        rest = iter(records)
+        while part := list(islice(rest, _RECORDS_PER_BATCH)):
+            value += build_batch(encoded(part, self._codec, now), compression=Compression.ZSTD)
+        self._store.put_state(_NAME, bytes(value))
+        return len(value)
+
+
+def encoded(records: Sequence[R], codec: Codec[R], now: Millis) -> list[Record]:
+    """Records as a log batch takes them."""
+    return [Record(index, now, *codec.encode(record)) for index, record in enumerate(records)]
