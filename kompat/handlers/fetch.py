@@ -79,7 +79,7 @@ class _Fetch(Later[FetchResponse]):
     def _watched(self) -> list[Partition]:
         return [p for p in self._partitions if isinstance(p, Partition)]
 
-    def _advanced(self, _: Partition) -> None:
+    def _advanced(self, _: object) -> None:
         ready = 0
         for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
             if isinstance(partition, Partition):
@@ -112,7 +112,8 @@ class _Fetch(Later[FetchResponse]):
     # -- reading ---------------------------------------------------------------------------------------------------
     def _read_memory(self) -> tuple[list[_Found], int, bool]:
         """All reads that memory can serve, and whether one of them could not be."""
-        found, size = [], 0
+        found: list[_Found] = []
+        size = 0
         for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
             result = _Found(wanted)
             try:

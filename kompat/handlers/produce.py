@@ -56,13 +56,11 @@ def _append(ctx: Context, req: ProduceRequest, topic: TopicData, data: Partition
 
 def _partition(ctx: Context, topic: TopicData, index: int) -> Partition:
     logs = ctx.services.logs
-    if topic.topic_id == ZERO_UUID:
-        partition = logs.find(topic.name, index)
-    else:
-        partition = logs.find_by_id(topic.topic_id, index)
+    by_name = topic.topic_id == ZERO_UUID
+    partition = logs.find(topic.name, index) if by_name else logs.find_by_id(topic.topic_id, index)
     if partition is not None:
         return partition
-    if topic.topic_id != ZERO_UUID and ctx.services.cluster.topic_by_id(topic.topic_id) is None:
+    if not by_name and ctx.services.cluster.topic_by_id(topic.topic_id) is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 

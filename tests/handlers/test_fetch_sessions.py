@@ -19,12 +19,10 @@ def request(
     partitions = [
         FetchPartition(partition=i, fetch_offset=offset, partition_max_bytes=1000) for i, offset in enumerate(offsets)
     ]
-    return FetchRequest(
-        session_id=session_id,
-        session_epoch=epoch,
-        topics=[FetchTopic(topic="t", topic_id=topic_id, partitions=partitions)] if partitions else [],
-        forgotten_topics_data=[ForgottenTopic(topic="t", topic_id=topic_id, partitions=list(forget))] if forget else [],
-    )
+    made = FetchRequest([FetchTopic("t", topic_id, partitions)] if partitions else [])
+    made.session_id, made.session_epoch = session_id, epoch
+    made.forgotten_topics_data = [ForgottenTopic("t", topic_id, list(forget))] if forget else []
+    return made
 
 
 def sessions(slots: int = 10) -> FetchSessions:
