@@ -1,0 +1,136 @@
+"""Bytes to messages: one compiled function per message class and version."""
+
+from itertools import groupby
+from struct import Struct as Packing
+from typing import Any
+
+from kompat.errors import ProtocolError
+from kompat.protocol import wire
+from kompat.protocol.messages.schema import Field, Struct
+from kompat.protocol.messages.source import FORMATS, Function, packed
+from kompat.protocol.wire import Reader
+
+# (compact, nullable) → reader, by type
+_READERS: dict[str, dict[tuple[bool, bool], Reader]] = {
+    "string": {
+        (False, False): wire.read_string,
+        (False, True): wire.read_nullable_string,
+        (True, False): wire.read_compact_string,
+        (True, True): wire.read_nullable_compact_string,
+    },
+    "bytes": {
+        (False, False): wire.read_bytes,
+        (False, True): wire.read_nullable_bytes,
+        (True, False): wire.read_compact_bytes,
+        (True, True): wire.read_nullable_compact_bytes,
+    },
+}
+_RECORDS: dict[bool, Reader] = {False: wire.read_records, True: wire.read_compact_records}
+_NO_OPERATIONS = -(2**31)  # a bitfield that was not asked for
+
+
+class Decoder:
+    """Makes the readers of one version."""
+
+    def __init__(self, version: int, *, flexible: bool) -> None:
+        self._version = version
+        self._flexible = flexible
+
+    def struct(self, made: Any, struct: Struct) -> Reader:
+        """A reader of `struct` that gives an instance of `made`."""
+        function = Function("read", "data, pos")
+        fields = [field for field in struct.fields if self._version in field.versions]
+        plain = [field for field in fields if self._version not in field.tagged]
+        for is_fixed, run in groupby(plain, key=_is_fixed):
+            if is_fixed:
+                self._emit_run(function, list(run))
+            else:
+                for field in run:
+                    reader = function.use(self._reader(made, field))
+                    function.line(f"{field.name}, pos = {reader}(data, pos)")
+        arguments = [f"{field.name}={field.name}" for field in plain]
+        if self._flexible:
+            arguments += self._emit_tags(function, made, [field for field in fields if self._version in field.tagged])
+        function.line(f"return {function.use(made)}({', '.join(arguments)}), pos")
+        return function.compile()
+
+    def _emit_run(self, function: Function, run: list[Field]) -> None:
+        packing = packed([field.type for field in run])
+        names = "".join(f"{field.name}, " for field in run)
+        function.line(f"{names} = {function.use(packing.unpack_from)}(data, pos)")
+        function.line(f"pos += {packing.size}")
+
+    def _emit_tags(self, function: Function, made: Any, tagged: list[Field]) -> list[str]:
+        if not tagged:
+            function.line(f"pos = {function.use(wire.skip_tags)}(data, pos)")
+            return []
+        readers = {field.tag: (field.name, self._reader(made, field)) for field in tagged}
+        function.line(f"tags, pos = {function.use(wire.read_tags)}(data, pos, {function.use(readers)})")
+        return ["**tags"]
+
+    def _reader(self, made: Any, field: Field) -> Reader:
+        is_nullable = self._version in field.nullable
+        if not field.is_array:
+            return self._item(made, field, is_nullable=is_nullable)
+        return _array(self._item(made, field, is_nullable=False), compact=self._flexible, is_nullable=is_nullable)
+
+    def _item(self, made: Any, field: Field, *, is_nullable: bool) -> Reader:
+        if field.struct is not None:
+            reader = self.struct(getattr(made, field.struct.name), field.struct)
+            return _nullable_struct(reader) if is_nullable else reader
+        if field.type == "uuid":
+            return wire.read_optional_uuid
+        if field.type == "records":
+            return _RECORDS[self._flexible]
+        if field.type == "bitfield":
+            return _read_bitfield
+        if field.type in FORMATS:
+            return _fixed(packed([field.type]))
+        return _READERS[field.type][self._flexible, is_nullable]
+
+
+def _is_fixed(field: Field) -> bool:
+    return field.type in FORMATS and not field.is_array
+
+
+def _fixed(packing: Packing) -> Reader:
+    unpack, size = packing.unpack_from, packing.size
+
+    def read(data: memoryview, pos: int) -> tuple[Any, int]:
+        return unpack(data, pos)[0], pos + size
+
+    return read
+
+
+def _array(item: Reader, *, compact: bool, is_nullable: bool) -> Reader:
+    read_count = wire.read_compact_count if compact else wire.read_count
+
+    def read(data: memoryview, pos: int) -> tuple[list[Any] | None, int]:
+        count, pos = read_count(data, pos)
+        if count < 0:
+            if not is_nullable:
+                raise ProtocolError("null where an array has to be")
+            return None, pos
+        items = []
+        for _ in range(count):
+            value, pos = item(data, pos)
+            items.append(value)
+        return items, pos
+
+    return read
+
+
+def _nullable_struct(reader: Reader) -> Reader:
+    def read(data: memoryview, pos: int) -> tuple[Any, int]:
+        if data[pos] == 0xFF:  # -1
+            return None, pos + 1
+        return reader(data, pos + 1)
+
+    return read
+
+
+def _read_bitfield(data: memoryview, pos: int) -> tuple[set[int] | None, int]:
+    value = int.from_bytes(data[pos : pos + 4], "big", signed=True)
+    if value == _NO_OPERATIONS:
+        return None, pos + 4
+    return {bit for bit in range(32) if value & (1 << bit)}, pos + 4
