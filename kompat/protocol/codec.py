@@ -1,0 +1,100 @@
+"""Requests and responses: bytes ↔ messages. All that the broker knows about versions on the wire is here and below."""
+
+from struct import Struct
+from typing import Any, TypeVar
+
+from kompat.errors import ProtocolError
+from kompat.protocol.messages.classes import Message
+from kompat.protocol.messages.decoder import Decoder
+from kompat.protocol.messages.encoder import Encoder
+from kompat.protocol.wire import MALFORMED, Reader, Writer, read_nullable_string, skip_tags
+from kompat.types import Buffer
+
+M = TypeVar("M", bound=Message)
+
+API_VERSIONS = 18
+NEVER = 1 << 15  # above every version
+
+# The version from which on an API's headers have tagged fields. The header has to be read before the API's class is
+# known, or even built.
+FLEXIBLE_SINCE = {
+    0: 9, 1: 12, 2: 6, 3: 9, 8: 8, 9: 6, 10: 3, 11: 6, 12: 4, 13: 4, 14: 4, 15: 5, 16: 3, 17: NEVER, 18: 3, 19: 5,
+    20: 4, 21: 2, 22: 2, 23: 4, 24: 3, 25: 3, 26: 3, 27: 1, 28: 3, 29: 2, 30: 2, 31: 2, 32: 4, 33: 2, 34: 2, 35: 2,
+    36: 2, 37: 2, 38: 2, 39: 2, 40: 2, 41: 2, 42: 2, 43: 2, 44: 1, 45: 0, 46: 0, 47: NEVER, 48: 1, 49: 1, 53: 1, 54: 1,
+}  # fmt: skip
+FLEXIBLE_FROM_THE_START = 50  # all keys from here on
+
+_HEADER = Struct(">hhi")
+_unpack_header = _HEADER.unpack_from
+_RESPONSE = Struct(">ii")
+_pack_response = _RESPONSE.pack
+_pack_response_into = _RESPONSE.pack_into
+_LENGTH_SIZE = 4
+
+_readers: dict[tuple[type[Message], int], Reader] = {}
+_writers: dict[tuple[type[Message], int], Writer] = {}
+
+
+class RequestHeader:
+    __slots__ = ("api_key", "api_version", "client_id", "correlation_id")
+
+    def __init__(self, api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+
+
+def is_flexible(api_key: int, version: int) -> bool:
+    return version >= FLEXIBLE_SINCE.get(api_key, 0 if api_key >= FLEXIBLE_FROM_THE_START else NEVER)
+
+
+def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
+    """The header, and where the body begins. Of unknown APIs and versions too: they have to be answered."""
+    try:
+        key, version, correlation_id = _unpack_header(frame)
+        client_id, pos = read_nullable_string(frame, _HEADER.size)
+        if is_flexible(key, version):
+            pos = skip_tags(frame, pos)
+    except MALFORMED as error:
+        raise ProtocolError(f"malformed request header: {error}") from None
+    return RequestHeader(key, version, correlation_id, client_id), pos
+
+
+def decode_request(message: type[M], version: int, body: memoryview) -> M:
+    """Raises ProtocolError, and nothing else, for whatever the client may have sent."""
+    reader = _readers.get((message, version))
+    if reader is None:
+        decoder = Decoder(version, flexible=message.is_flexible(version))
+        reader = _readers[message, version] = decoder.struct(message, message.SCHEMA.struct)
+    try:
+        decoded: M = reader(body, 0)[0]
+    except MALFORMED as error:
+        raise ProtocolError(f"malformed {message.__name__} v{version}: {error}") from None
+    return decoded
+
+
+def encode_response(correlation_id: int, message_type: type[Message], version: int, message: Any) -> list[Buffer]:
+    """A response as it goes out: length, header, body."""
+    flexible = message_type.is_flexible(version)
+    writer = _writers.get((message_type, version))
+    if writer is None:
+        encoder = Encoder(version, flexible=flexible)
+        writer = _writers[message_type, version] = encoder.struct(message_type.SCHEMA.struct)
+    out = bytearray(_RESPONSE.size)
+    # A client that has not learnt the versions yet could not read a newer header.
+    if flexible and message_type.SCHEMA.api_key != API_VERSIONS:
+        out.append(0)
+    writer(out, message)
+    _pack_response_into(out, 0, len(out) - _LENGTH_SIZE, correlation_id)
+    return [out]
+
+
+def frame_response(correlation_id: int, api_key: int, version: int, body: list[Buffer]) -> list[Buffer]:
+    """Put length and header before a body that is encoded already; the buffers are not joined."""
+    size = _LENGTH_SIZE
+    for buffer in body:
+        size += len(buffer)
+    if is_flexible(api_key, version):
+        return [_pack_response(size + 1, correlation_id) + b"\0", *body]
+    return [_pack_response(size, correlation_id), *body]
