@@ -1,0 +1,172 @@
+"""A partition on a store in memory whose turns end when the test says so."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from kompat.clock import ManualClock
+from kompat.config.topic import TopicConfig
+from kompat.errors import ErrorCode, KafkaError, StorageError
+from kompat.log.cache import TailCache
+from kompat.log.commit import Pending
+from kompat.log.memory import MemoryStore
+from kompat.log.partition import Appended, Isolation, Origin, Partition, ReadResult
+from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate, split_batches
+from kompat.types import LogId, Offset
+
+LOG_ID = LogId(UUID(int=7), 0)
+NOW = 1_700_000_000_000
+UNCOMMITTED, COMMITTED = Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED
+
+
+class Disk(MemoryStore):
+    """Refuses to write while it is full."""
+
+    is_full = False
+
+    def flush(self) -> None:
+        if self.is_full:
+            self._staged.clear()
+            raise StorageError("no space left")
+        super().flush()
+
+
+class ManualCommit:
+    """GroupCommit without a loop: `end_turn` is the end of the turn."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.on_failed = lambda: None
+        self._turn: Pending | None = None
+
+    def turn(self) -> Pending:
+        if self._turn is None:
+            self._turn = Pending()
+        return self._turn
+
+    def end_turn(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return
+        error = None
+        try:
+            self.store.flush()
+        except StorageError as refused:
+            self.on_failed()
+            error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(refused))
+        failures = turn.resolve(error)
+        assert not failures, failures
+
+
+class Log:
+    """One partition and what is around it."""
+
+    def __init__(self, *, cache: int = 1 << 20, **config: Any) -> None:
+        self.store = Disk()
+        self.clock = ManualClock(NOW)
+        self.config = TopicConfig(**config)
+        self.cache_bytes = cache
+        self._open()
+
+    def _open(self) -> None:
+        self.commit = ManualCommit(self.store)
+        self.cache = TailCache(self.cache_bytes)
+        self.partition = Partition(
+            LOG_ID,
+            "topic",
+            0,
+            store=self.store.open(LOG_ID),
+            commit=self.commit,  # type: ignore[arg-type]
+            config=self.config,
+            clock=self.clock,
+            cache=self.cache,
+        )
+        self.commit.on_failed = self.partition.reload
+
+    def kill(self) -> Partition:
+        """Start anew from what the store holds."""
+        self.store._staged.clear()
+        self._open()
+        return self.partition
+
+    def restart(self) -> Partition:
+        self.partition.close()
+        self.commit.end_turn()
+        return self.kill()
+
+    def configure(self, **config: Any) -> None:
+        self.config = self.partition.config = TopicConfig(**config)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+    def append(self, *values: bytes, **options: Any) -> Appended:
+        """One batch of one record per value, committed."""
+        appended = self.stage(batch(*values, **options))
+        self.commit.end_turn()
+        return appended
+
+    def stage(self, data: bytearray, origin: Origin = Origin.CLIENT) -> Appended:
+        return self.partition.append(memoryview(data), origin=origin)
+
+    def refuse(self, data: bytearray) -> KafkaError:
+        """What the partition says to a batch that it does not take."""
+        before = self.partition.log_end_offset
+        try:
+            self.stage(data)
+        except KafkaError as error:
+            assert self.partition.log_end_offset == before
+            return error
+        raise AssertionError("the batch was taken")
+
+    def end_transaction(
+        self, kind: ControlType, producer_id: int, epoch: int = 0, coordinator_epoch: int = 0
+    ) -> Appended:
+        marker = control_batch(
+            kind,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=self.clock.now(),
+        )
+        appended = self.stage(marker, Origin.INTERNAL)
+        self.commit.end_turn()
+        return appended
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+    def read(
+        self, offset: int = 0, max_bytes: int = 1 << 20, isolation: Isolation = UNCOMMITTED, *, minimum_one: bool = True
+    ) -> ReadResult:
+        """From memory where it is there, else from the store."""
+        found = self.partition.read(Offset(offset), max_bytes, isolation, minimum_one=minimum_one)
+        return found if found is not None else self.read_stored(offset, max_bytes, isolation, minimum_one=minimum_one)
+
+    def read_stored(
+        self, offset: int = 0, max_bytes: int = 1 << 20, isolation: Isolation = UNCOMMITTED, *, minimum_one: bool = True
+    ) -> ReadResult:
+        return asyncio.run(self.partition.read_stored(Offset(offset), max_bytes, isolation, minimum_one=minimum_one))
+
+    def records(self, offset: int = 0, isolation: Isolation = UNCOMMITTED) -> list[Record]:
+        """All records from `offset` on, read as a consumer reads them: run by run."""
+        found: list[Record] = []
+        while True:
+            result = self.read(offset, 200, isolation)
+            if not result.buffers:
+                return found
+            found.extend(r for r in records_of(result) if r.offset >= offset)
+            offset = result.next_offset
+
+    def values(self, offset: int = 0, isolation: Isolation = UNCOMMITTED) -> list[bytes | None]:
+        return [r.value for r in self.records(offset, isolation)]
+
+
+def records_of(result: ReadResult) -> list[Record]:
+    batches = [b for buffer in result.buffers for b in split_batches(memoryview(buffer))]
+    return [record for b in batches for record in iterate(b)]
+
+
+def records(values: Sequence[bytes | None], *, timestamp: int = NOW, key: bytes | None = b"key") -> list[Record]:
+    return [Record(i, timestamp, key, value) for i, value in enumerate(values)]
+
+
+def batch(*values: bytes | None, timestamp: int = NOW, key: bytes | None = b"key", **options: Any) -> bytearray:
+    return build_batch(records(values, timestamp=timestamp, key=key), **options)
