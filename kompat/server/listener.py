@@ -18,7 +18,7 @@ MAX_SWEEP_SECONDS = 5.0
 class Listener:
     def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
         self.dispatcher = dispatcher
-        self.limits = limits  # may be replaced: what is counted here is looked up when used
+        self.limits = limits
         self.budget = Budget(limits.total_bytes)
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
@@ -45,6 +45,10 @@ class Listener:
         ):
             if size > 0:
                 listening.setsockopt(socket.SOL_SOCKET, option, size)
+
+    def change_limits(self, limits: Limits) -> None:
+        """For connections to come, and for how many there may be."""
+        self.limits = limits
 
     async def drain(self, seconds: float) -> None:
         """Accept nothing more, answer what is under way, and cut off what has not ended by then."""

@@ -60,7 +60,7 @@ class _BrokerThread(threading.Thread):
         self._running: RunningBroker | None = None
         self._error: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
+        self._end: asyncio.Event | None = None
 
     def run(self) -> None:
         from kompat.broker import new_event_loop
@@ -78,13 +78,13 @@ class _BrokerThread(threading.Thread):
         from kompat.config.load import load
 
         self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
+        self._end = asyncio.Event()
         broker = Broker(load(self._settings, environ={}))
         await broker.start()
         try:
             self._running = RunningBroker(*broker.endpoint)
             self._is_up.set()
-            await self._stop.wait()
+            await self._end.wait()
         finally:
             await broker.stop()
 
@@ -96,8 +96,8 @@ class _BrokerThread(threading.Thread):
 
     def stop(self) -> None:
         """Stop the broker; whatever broke it in the meantime is raised here."""
-        if self.is_alive() and self._loop is not None and self._stop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
+        if self.is_alive() and self._loop is not None and self._end is not None:
+            self._loop.call_soon_threadsafe(self._end.set)
         self.join()
         if self._running is not None and self._error is not None:
             raise self._error

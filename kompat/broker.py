@@ -1,0 +1,178 @@
+"""The composition root: the only place that builds everything, and takes it down in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from kompat import __version__
+from kompat.clock import Clock, SystemClock
+from kompat.cluster.service import ClusterService
+from kompat.config.broker import BrokerConfig
+from kompat.config.definitions import ConfigSource
+from kompat.errors import ConfigError, DamagedData, StorageError
+from kompat.handlers import APIS
+from kompat.handlers.fetch_sessions import FetchSessions
+from kompat.handlers.services import Services
+from kompat.log.commit import GroupCommit
+from kompat.log.manager import Logs, LogSettings
+from kompat.server.dispatch import Dispatcher
+from kompat.server.limits import Limits
+from kompat.server.listener import Listener
+from kompat.types import Millis, NodeId
+
+if TYPE_CHECKING:
+    from kompat.log.store import LogStore
+
+log = logging.getLogger(__name__)
+
+IN_MEMORY = ":memory:"
+DRAIN_SECONDS = 5.0
+SESSION_EVICTION = Millis(120_000)  # Kafka's, where it is not a setting either
+MAX_SESSION_ID = 2**31 - 1
+
+
+class Unstartable(Exception):  # noqa: N818 - it is told to the operator as it is
+    """The broker cannot start until somebody changes something: the message says what."""
+
+
+class Broker:
+    def __init__(self, config: BrokerConfig, clock: Clock | None = None) -> None:
+        self._config = config
+        self._clock = clock or SystemClock()
+        self._built = AsyncExitStack()  # what has to be taken down again
+        self.endpoint = (config.listener.host, config.listener.port)
+
+    @property
+    def address(self) -> str:
+        host, port = self.endpoint
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    async def start(self) -> None:
+        """Serve clients. Where that fails, everything is as before."""
+        try:
+            services = await self._build_services()
+            await self._listen(Listener(Dispatcher(APIS, services), limits(self._config)))
+        except BaseException:
+            await self.stop()
+            raise
+        log.info("ready", extra={"version": __version__, "kafka": self.address, "data": self._config.data})
+
+    async def stop(self) -> None:
+        """Finish what is under way, write everything, let go of the data directory."""
+        await self._built.aclose()
+
+    async def _build_services(self) -> Services:
+        config, clock = self._config, self._clock
+        store = _store(config)
+        self._built.callback(store.close)
+        commit = GroupCommit(
+            store,
+            asyncio.get_running_loop(),
+            fsync=config["kompat.fsync"],
+            interval_ms=config["kompat.fsync.interval.ms"],
+            on_failed=lambda: logs.reload_failed(),
+        )
+        self._built.push_async_callback(commit.close)
+        logs = Logs(store, commit, clock, _log_settings(config))
+        self._built.push_async_callback(logs.close)
+        cluster = ClusterService(config, clock, logs)
+        self._built.push_async_callback(cluster.close)
+        await cluster.start()
+        logs.start()
+        return Services(
+            config=config,
+            clock=clock,
+            cluster=cluster,
+            logs=logs,
+            node_id=NodeId(config.node_id),
+            version=__version__,
+            fetch_sessions=_fetch_sessions(config),
+            fetch_max_bytes=config["fetch.max.bytes"],
+        )
+
+    async def _listen(self, listener: Listener) -> None:
+        self._built.push_async_callback(listener.drain, DRAIN_SECONDS)
+        self.endpoint = await listener.start(*self.endpoint)
+        self._config.watch(lambda _: listener.change_limits(limits(self._config)))
+
+
+def _store(config: BrokerConfig) -> LogStore:
+    # Each imports what the other does not need.
+    if config.data == IN_MEMORY:
+        from kompat.log.memory import MemoryStore
+
+        return MemoryStore()
+    from kompat.log.rocks import RocksStore
+
+    return RocksStore(config.data, reserve_bytes=config["kompat.disk.reserve.bytes"])
+
+
+def _log_settings(config: BrokerConfig) -> LogSettings:
+    return LogSettings(
+        cache_bytes=config["kompat.cache.bytes"],
+        retention_check_interval_ms=config["log.retention.check.interval.ms"],
+        producer_id_expiration_ms=config["producer.id.expiration.ms"],
+    )
+
+
+def _fetch_sessions(config: BrokerConfig) -> FetchSessions:
+    slots = config["max.incremental.fetch.session.cache.slots"]
+    # A session's id is no secret: it saves bytes, and opens nothing that its owner could not open without it.
+    return FetchSessions(slots, SESSION_EVICTION, lambda: random.randint(1, MAX_SESSION_ID))  # noqa: S311
+
+
+def limits(config: BrokerConfig) -> Limits:
+    """Kafka's settings of the same meaning. Where Kafka's default suits a thread per socket, only what was set counts."""
+    given = {
+        field: config[name]
+        for field, name in (
+            ("accept_backlog", "socket.listen.backlog.size"),
+            ("receive_buffer_bytes", "socket.receive.buffer.bytes"),
+            ("send_buffer_bytes", "socket.send.buffer.bytes"),
+            ("total_bytes", "queued.max.request.bytes"),
+        )
+        if config.source(name) is not ConfigSource.DEFAULT_CONFIG and config[name] > 0
+    }
+    idle_ms = config["connections.max.idle.ms"]
+    return Limits(
+        request_bytes=config["socket.request.max.bytes"],
+        connections=config["max.connections"],
+        idle_seconds=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
+        **given,
+    )
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # where it is not built for the platform
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def run_until_signal(config: BrokerConfig, ready: Callable[[Broker], None]) -> None:
+    """Run a broker until SIGTERM or SIGINT."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_run_until_signal(Broker(config), ready))
+
+
+async def _run_until_signal(broker: Broker, ready: Callable[[Broker], None]) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        await broker.start()
+    except (ConfigError, DamagedData, OSError, StorageError) as error:
+        raise Unstartable(str(error)) from error
+    ready(broker)
+    await stopped.wait()
+    log.info("stopping")
+    await broker.stop()
