@@ -1,0 +1,63 @@
+"""AlterConfigs (key 33, v0-2): replace all settings that resources have of their own.
+
+Superseded by IncrementalAlterConfigs, and unlike it never touches loggers.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from kompat.cluster.requests import ConfigReplacement
+from kompat.cluster.state import Resource, ResourceType
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.descriptions import describe
+from kompat.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
+
+ALTERABLE = frozenset(ResourceType) - {ResourceType.BROKER_LOGGER}
+
+Asked: TypeAlias = AlterConfigsRequest.AlterConfigsResource
+Result: TypeAlias = AlterConfigsResponse.AlterConfigsResourceResponse
+
+
+async def handle(ctx: Context, req: AlterConfigsRequest) -> AlterConfigsResponse:
+    wanted = [r for r in req.resources if r.resource_type in ALTERABLE]
+    outcomes = iter(
+        await ctx.services.cluster.alter_configs([_replacement(r) for r in wanted], validate_only=req.validate_only)
+    )
+    return AlterConfigsResponse(
+        responses=[_result(r, next(outcomes) if r.resource_type in ALTERABLE else _unknown(r)) for r in req.resources]
+    )
+
+
+def _replacement(asked: Asked) -> ConfigReplacement:
+    resource = Resource(ResourceType(asked.resource_type), asked.resource_name)
+    return ConfigReplacement(resource, [(config.name, config.value) for config in asked.configs])
+
+
+def _unknown(asked: Asked) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {asked.resource_type}")
+
+
+def _result(asked: Asked, error: KafkaError | None) -> Result:
+    return Result(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else describe(error),
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )
+
+
+def failure(req: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
+    return AlterConfigsResponse(responses=[_result(r, error) for r in req.resources])
+
+
+API = Api(
+    key=33,
+    name="AlterConfigs",
+    versions=Versions(0, 2),
+    request=AlterConfigsRequest,
+    response=AlterConfigsResponse,
+    handle=handle,
+    failure=failure,
+)

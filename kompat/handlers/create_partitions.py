@@ -1,0 +1,51 @@
+"""CreatePartitions (key 37, v0-3): add partitions to topics, or with `validate_only` say whether that could be done."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from kompat.cluster.requests import MorePartitions
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.descriptions import describe
+from kompat.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
+
+Asked: TypeAlias = CreatePartitionsRequest.CreatePartitionsTopic
+Result: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+async def handle(ctx: Context, req: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    outcomes = await ctx.services.cluster.create_partitions(
+        [_wanted(topic) for topic in req.topics], validate_only=req.validate_only
+    )
+    return CreatePartitionsResponse(
+        results=[
+            Result(name=name, error_code=ErrorCode.NONE, error_message=None)
+            if error is None
+            # Unlike elsewhere, Kafka gives no text here where it has nothing to add to the code.
+            else Result(name=name, error_code=error.code, error_message=error.message or None)
+            for name, error in outcomes.items()
+        ]
+    )
+
+
+def _wanted(topic: Asked) -> MorePartitions:
+    chosen = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
+    return MorePartitions(topic.name, topic.count, chosen)
+
+
+def failure(req: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[Result(name=t.name, error_code=error.code, error_message=describe(error)) for t in req.topics]
+    )
+
+
+API = Api(
+    key=37,
+    name="CreatePartitions",
+    versions=Versions(0, 3),
+    request=CreatePartitionsRequest,
+    response=CreatePartitionsResponse,
+    handle=handle,
+    failure=failure,
+)

@@ -1,0 +1,88 @@
+"""CreateTopics (key 19, v2-7): create topics, or with `validate_only` say what would come of it.
+
+Each topic succeeds or fails by itself. v5+ tells how the topic was made and all its settings; v7+ its id.
+A name that the request has twice is INVALID_REQUEST, and answered once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from kompat.cluster.describe import ConfigEntry
+from kompat.cluster.requests import NewTopic
+from kompat.cluster.state import Topic
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.descriptions import describe
+from kompat.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
+
+FIRST_VERSION_WITH_CONFIGS = 5
+
+Asked: TypeAlias = CreateTopicsRequest.CreatableTopic
+Result: TypeAlias = CreateTopicsResponse.CreatableTopicResult
+
+
+async def handle(ctx: Context, req: CreateTopicsRequest) -> CreateTopicsResponse:
+    outcomes = await ctx.services.cluster.create_topics(
+        [_wanted(topic) for topic in req.topics], validate_only=req.validate_only
+    )
+    with_configs = ctx.api_version >= FIRST_VERSION_WITH_CONFIGS
+    return CreateTopicsResponse(
+        topics=[
+            _failed(name, outcome)
+            if isinstance(outcome, KafkaError)
+            else _created(outcome, ctx.services.cluster.describe_configs_of(outcome) if with_configs else ())
+            for name, outcome in outcomes.items()
+        ]
+    )
+
+
+def _wanted(topic: Asked) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [(a.partition_index, a.broker_ids) for a in topic.assignments],
+        {c.name: c.value for c in topic.configs},
+    )
+
+
+def _created(topic: Topic, configs: Iterable[ConfigEntry]) -> Result:
+    return Result(
+        name=topic.name,
+        topic_id=topic.id,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=topic.replication_factor,
+        configs=[
+            Result.CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.is_read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in configs
+        ],
+    )
+
+
+def _failed(name: str, error: KafkaError) -> Result:
+    return Result(name=name, error_code=error.code, error_message=describe(error), configs=[])
+
+
+def failure(req: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=[_failed(topic.name, error) for topic in req.topics])
+
+
+API = Api(
+    key=19,
+    name="CreateTopics",
+    versions=Versions(2, 7),
+    request=CreateTopicsRequest,
+    response=CreateTopicsResponse,
+    handle=handle,
+    failure=failure,
+)

@@ -1,0 +1,68 @@
+"""DeleteRecords (key 21, v0-2): move the start of partitions' logs to an offset; -1 is the high watermark.
+
+Internal topics are refused INVALID_TOPIC_EXCEPTION, topics that only compact POLICY_VIOLATION, and offsets above the
+high watermark OFFSET_OUT_OF_RANGE. The answer has the log's new start, once that is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers import partitions
+from kompat.handlers.base import Api, Context, Versions
+from kompat.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from kompat.types import Offset
+
+UNKNOWN = -1
+
+TopicAnswer: TypeAlias = DeleteRecordsResponse.DeleteRecordsTopicResult
+PartitionAnswer: TypeAlias = DeleteRecordsResponse.DeleteRecordsTopicResult.DeleteRecordsPartitionResult
+
+
+async def handle(ctx: Context, req: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    response = DeleteRecordsResponse(topics=[])
+    for topic in req.topics:
+        answers = [await _answer(ctx, topic.name, asked.partition_index, asked.offset) for asked in topic.partitions]
+        response.topics.append(TopicAnswer(name=topic.name, partitions=answers))
+    return response
+
+
+async def _answer(ctx: Context, topic: str, index: int, offset: int) -> PartitionAnswer:
+    try:
+        start = await _delete(ctx, topic, index, offset)
+    except KafkaError as error:
+        return _failed(index, error)
+    return PartitionAnswer(partition_index=index, low_watermark=start, error_code=ErrorCode.NONE)
+
+
+async def _delete(ctx: Context, name: str, index: int, offset: int) -> Offset:
+    topic = ctx.services.cluster.topic(name)
+    partition = partitions.find(ctx, name, index)
+    if topic is not None and topic.internal:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    return await partition.delete_records(Offset(offset))
+
+
+def _failed(index: int, error: KafkaError) -> PartitionAnswer:
+    return PartitionAnswer(partition_index=index, low_watermark=UNKNOWN, error_code=error.code)
+
+
+def failure(req: DeleteRecordsRequest, error: KafkaError) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            TopicAnswer(name=t.name, partitions=[_failed(p.partition_index, error) for p in t.partitions])
+            for t in req.topics
+        ]
+    )
+
+
+API = Api(
+    key=21,
+    name="DeleteRecords",
+    versions=Versions(0, 2),
+    request=DeleteRecordsRequest,
+    response=DeleteRecordsResponse,
+    handle=handle,
+    failure=failure,
+)

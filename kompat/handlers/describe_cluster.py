@@ -1,0 +1,49 @@
+"""DescribeCluster (key 60, v0-2): the cluster's id, its brokers, and one that takes admin requests.
+
+Only brokers can be asked for here: a request for controllers (endpoint type 2, v1+) is MISMATCHED_ENDPOINT_TYPE.
+"""
+
+from __future__ import annotations
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers import authorized
+from kompat.handlers.addresses import brokers
+from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.descriptions import describe
+from kompat.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
+
+BROKER, CONTROLLER = 1, 2
+
+
+def handle(ctx: Context, req: DescribeClusterRequest) -> DescribeClusterResponse:
+    if req.endpoint_type == CONTROLLER:
+        raise KafkaError(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+        )
+    if req.endpoint_type != BROKER:
+        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {req.endpoint_type}")
+    return DescribeClusterResponse(
+        cluster_id=ctx.services.cluster.cluster_id,
+        controller_id=ctx.services.node_id,
+        brokers=[
+            DescribeClusterResponse.DescribeClusterBroker(broker_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
+            for b in brokers(ctx)
+        ],
+        authorized_operations=authorized.ON_CLUSTER if req.include_cluster_authorized_operations else None,
+    )
+
+
+def failure(_: DescribeClusterRequest, error: KafkaError) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=error.code, error_message=describe(error), cluster_id="")
+
+
+API = Api(
+    key=60,
+    name="DescribeCluster",
+    versions=Versions(0, 2),
+    request=DescribeClusterRequest,
+    response=DescribeClusterResponse,
+    handle=handle,
+    failure=failure,
+)

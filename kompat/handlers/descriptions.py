@@ -1,0 +1,21 @@
+"""What Kafka says with an error code where it has nothing more precise to say: admin tools print it."""
+
+from kompat.errors import ErrorCode, KafkaError
+
+_TEXTS = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: (
+        "This most likely occurs because of a request being malformed by the client library or the message was sent "
+        "to an incompatible broker. See the broker logs for more details."
+    ),
+    ErrorCode.KAFKA_STORAGE_ERROR: "Disk error when trying to access log file on the disk.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
+}
+
+
+def describe(error: KafkaError) -> str:
+    """The error's own message, or what Kafka says for its code."""
+    return error.message or _TEXTS.get(error.code, error.code.name)

@@ -1,0 +1,48 @@
+"""ListConfigResources (key 74, v0-1): the names of everything that has, or may have, settings.
+
+v0 was ListClientMetricsResources and knows no other type; v1 with no types asks for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from kompat.cluster.state import ResourceType
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.addresses import brokers
+from kompat.handlers.base import Api, Context, Versions
+from kompat.protocol.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+Found: TypeAlias = ListConfigResourcesResponse.ConfigResource
+
+
+def handle(ctx: Context, req: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    if ctx.api_version == 0:
+        kinds = [ResourceType.CLIENT_METRICS]
+    elif not req.resource_types:
+        kinds = list(ResourceType)
+    elif set(req.resource_types) <= set(ResourceType):
+        kinds = [ResourceType(kind) for kind in req.resource_types]
+    else:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    found = [(resource.type, resource.name) for resource in ctx.services.cluster.config_resources(kinds)]
+    if ResourceType.BROKER_LOGGER in kinds:
+        found += [(ResourceType.BROKER_LOGGER, str(broker.node_id)) for broker in brokers(ctx)]
+    return ListConfigResourcesResponse(
+        config_resources=[Found(resource_name=name, resource_type=kind) for kind, name in found]
+    )
+
+
+def failure(_: ListConfigResourcesRequest, error: KafkaError) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=error.code, config_resources=[])
+
+
+API = Api(
+    key=74,
+    name="ListConfigResources",
+    versions=Versions(0, 1),
+    request=ListConfigResourcesRequest,
+    response=ListConfigResourcesResponse,
+    handle=handle,
+    failure=failure,
+)

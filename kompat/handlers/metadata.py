@@ -1,0 +1,129 @@
+"""Metadata (key 3, v0-13): brokers, topics and who leads their partitions.
+
+Topics by name, by id (v12+; then names beside ids are ignored, as Kafka does), or all: null, or in v0 an empty list.
+A topic that does not exist is created where the request and `auto.create.topics.enable` allow it, and answered ready
+to use; Kafka would answer UNKNOWN_TOPIC_OR_PARTITION first and have the client ask again.
+Listener errors do not occur: there is one listener.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+from uuid import UUID
+
+from kompat.cluster.names import invalid_name
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers import authorized
+from kompat.handlers.addresses import brokers
+from kompat.handlers.base import Api, Context, Versions
+from kompat.protocol.messages import MetadataRequest, MetadataResponse
+from kompat.types import ZERO_UUID
+
+if TYPE_CHECKING:
+    from kompat.cluster.service import Topic
+
+FIRST_VERSION_WITH_IDS = 12  # in requests; v10 has the field, but may not use it
+
+NO_ID = (None, ZERO_UUID)
+
+Described: TypeAlias = MetadataResponse.MetadataResponseTopic
+PartitionDescribed: TypeAlias = MetadataResponse.MetadataResponseTopic.MetadataResponsePartition
+
+BrokerDescribed: TypeAlias = MetadataResponse.MetadataResponseBroker
+
+
+def handle(ctx: Context, req: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
+    cluster = ctx.services.cluster
+    if req.topics is None or (ctx.api_version == 0 and not req.topics):
+        return _response(ctx, req, [_found(topic) for topic in cluster.topics()])
+    ids = [t.topic_id for t in req.topics if t.topic_id not in NO_ID]
+    if ids and ctx.api_version >= FIRST_VERSION_WITH_IDS:
+        return _response(ctx, req, [_by_id(ctx, topic_id) for topic_id in ids])
+    if ids or any(t.name is None for t in req.topics):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "topics are asked for by name, and from v12 on by id")
+    names = list(dict.fromkeys(t.name for t in req.topics))
+    missing = [name for name in names if cluster.topic(name) is None]
+    if missing and req.allow_auto_topic_creation and ctx.services.config["auto.create.topics.enable"]:
+        return _created(ctx, req, names, missing)
+    return _response(ctx, req, [_by_name(ctx, name, {}) for name in names])
+
+
+async def _created(ctx: Context, req: MetadataRequest, names: list[str], missing: list[str]) -> MetadataResponse:
+    refused = await ctx.services.cluster.auto_create(missing)
+    return _response(ctx, req, [_by_name(ctx, name, refused) for name in names])
+
+
+def _response(ctx: Context, req: MetadataRequest, topics: list[Described]) -> MetadataResponse:
+    if req.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.error_code == ErrorCode.NONE:
+                topic.authorized_operations = authorized.ON_TOPIC
+    return MetadataResponse(
+        brokers=[BrokerDescribed(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in brokers(ctx)],
+        cluster_id=ctx.services.cluster.cluster_id,
+        controller_id=ctx.services.node_id,
+        topics=topics,
+        authorized_operations=authorized.ON_CLUSTER if req.include_cluster_authorized_operations else None,
+    )
+
+
+def _by_id(ctx: Context, topic_id: UUID) -> Described:
+    topic = ctx.services.cluster.topic_by_id(topic_id)
+    return _missing(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id) if topic is None else _found(topic)
+
+
+def _by_name(ctx: Context, name: str, refused: Mapping[str, KafkaError]) -> Described:
+    topic = ctx.services.cluster.topic(name)
+    if topic is not None:
+        return _found(topic)
+    if name in refused:
+        return _missing(name, refused[name].code)
+    return _missing(
+        name, ErrorCode.INVALID_TOPIC_EXCEPTION if invalid_name(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+
+
+def _missing(name: str | None, code: ErrorCode, topic_id: UUID = ZERO_UUID) -> Described:
+    return Described(error_code=code, name=name, topic_id=topic_id, partitions=[])
+
+
+def _found(topic: Topic) -> Described:
+    return Described(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.internal,
+        partitions=[
+            PartitionDescribed(
+                error_code=ErrorCode.NONE,
+                partition_index=state.index,
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=state.replicas,
+                isr_nodes=state.isr,
+                offline_replicas=(),
+            )
+            for state in topic.partitions
+        ],
+        authorized_operations=None,
+    )
+
+
+def failure(req: MetadataRequest, error: KafkaError) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=[],
+        topics=[_missing(t.name or "", error.code, t.topic_id or ZERO_UUID) for t in req.topics or ()],
+        error_code=error.code,
+    )
+
+
+API = Api(
+    key=3,
+    name="Metadata",
+    versions=Versions(0, 13),
+    request=MetadataRequest,
+    response=MetadataResponse,
+    handle=handle,
+    failure=failure,
+)

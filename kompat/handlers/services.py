@@ -1,0 +1,26 @@
+"""What handlers may call: built once by the composition root, handed to every handler in its Context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kompat.clock import Clock
+    from kompat.cluster.service import ClusterService
+    from kompat.config.load import BrokerConfig
+    from kompat.handlers.fetch_sessions import FetchSessions
+    from kompat.log.manager import Logs
+    from kompat.types import NodeId
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    config: BrokerConfig
+    clock: Clock
+    cluster: ClusterService
+    logs: Logs
+    node_id: NodeId
+    version: str
+    fetch_sessions: FetchSessions
+    fetch_max_bytes: int
