@@ -1,0 +1,88 @@
+"""Rules that hold for every API in every version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers import APIS, coverage
+from kompat.handlers.base import Api
+from kompat.handlers.late import LateApi
+from kompat.protocol.codec import decode_request, encode_response
+
+from . import samples, wire
+
+LATE = [api for api in APIS if isinstance(api, LateApi)]
+EVERY_VERSION = [
+    pytest.param(api, version, id=f"{api.name}-v{version}")
+    for api in LATE
+    for version in range(api.versions.low, api.versions.high + 1)
+]
+
+
+def test_no_two_apis_have_the_same_key() -> None:
+    keys = [api.key for api in APIS]
+
+    assert keys == sorted(set(keys))
+
+
+@pytest.mark.parametrize("api", LATE, ids=lambda api: api.name)
+def test_the_table_says_what_the_module_says(api: LateApi) -> None:
+    loaded = api.load()
+
+    assert (api.key, api.name, api.versions) == (loaded.key, loaded.name, loaded.versions)
+    assert api.advertised == loaded.advertised
+    assert loaded.request.SCHEMA.api_key == loaded.response.SCHEMA.api_key == api.key
+    assert loaded.request.__name__ == f"{api.name}Request"
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR])
+def test_a_failure_can_be_told_in_every_version(api: Api[Any, Any], version: int, code: ErrorCode) -> None:
+    response = api.failure(_as_received(api, version), KafkaError(code))
+
+    codes = _codes(_as_sent(api, version, response))
+    assert code in codes or (api.name, version) in NO_ROOM_FOR_AN_ERROR
+    assert codes <= {code, ErrorCode.NONE}
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
+def test_a_failure_says_which_of_the_things_asked_for_failed(api: Api[Any, Any], version: int) -> None:
+    response = api.failure(_as_received(api, version), KafkaError(ErrorCode.INVALID_REQUEST))
+
+    codes = _codes(_as_sent(api, version, response))
+    assert ErrorCode.NONE not in codes or len(codes) == 1
+
+
+NO_ROOM_FOR_AN_ERROR = {("DescribeLogDirs", 1), ("DescribeLogDirs", 2)}
+
+
+def _as_received(api: Api[Any, Any], version: int) -> Any:
+    body = samples.request(api.name, version).encode(version=version)
+    return decode_request(api.request, version, memoryview(bytearray(body)))
+
+
+def _as_sent(api: Api[Any, Any], version: int, response: Any) -> Any:
+    frame = b"".join(encode_response(wire.CORRELATION_ID, api.response, version, response))
+    return wire.decode_response(api.name, version, frame[4:])
+
+
+def _codes(message: Any) -> set[int]:
+    """Every error code in a message, however deep, that its version has."""
+    found = set()
+    for field in message._struct._fields:
+        if not field.for_version_q(message.version):
+            continue
+        value = getattr(message, field.name)
+        if field.name == "error_code":
+            found.add(value)
+        for element in value if isinstance(value, list) else [value]:
+            if hasattr(element, "_struct"):
+                found |= _codes(element)
+    return found
+
+
+def test_the_coverage_page_is_current() -> None:
+    assert coverage.PAGE.read_text(encoding="utf-8") == coverage.page(), "run python -m kompat.handlers.coverage"
