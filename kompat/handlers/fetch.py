@@ -93,6 +93,11 @@ class _Fetch(Later[FetchResponse]):
         if self._task is not None:
             self._task.cancel()
 
+    def hurry(self) -> None:
+        """The broker is about to stop: answer now what would be answered later."""
+        if self._timer is not None:
+            self._finish()
+
     def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
