@@ -71,7 +71,7 @@ class _Fetch(Later[FetchResponse]):
             return self
         if self._wait <= 0 or not found or size >= self._min_bytes or any(f.error or f.diverging for f in found):
             return self._response(found)
-        self._timer = asyncio.get_running_loop().call_later(self._wait, self._finish)
+        self._timer = asyncio.get_running_loop().call_later(self._wait, self._wake)
         for partition in self._watched():
             partition.watch(self._advanced)
         return self
@@ -85,7 +85,7 @@ class _Fetch(Later[FetchResponse]):
             if isinstance(partition, Partition):
                 ready += min(wanted.max_bytes, partition.available(Offset(wanted.fetch_offset), self._isolation))
         if ready >= self._min_bytes:
-            self._finish()
+            self._wake()
 
     def cancel(self) -> None:
         """The client is gone: wake up for nothing any more."""
@@ -96,7 +96,7 @@ class _Fetch(Later[FetchResponse]):
     def hurry(self) -> None:
         """The broker is about to stop: answer now what would be answered later."""
         if self._timer is not None:
-            self._finish()
+            self._wake()
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
@@ -105,7 +105,7 @@ class _Fetch(Later[FetchResponse]):
             for partition in self._watched():
                 partition.unwatch(self._advanced)
 
-    def _finish(self) -> None:
+    def _wake(self) -> None:
         """Answer with what there is now."""
         self._stop_waiting()
         found, _, cold = self._read_memory()
