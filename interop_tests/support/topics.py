@@ -4,7 +4,7 @@ import itertools
 import uuid
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, OffsetSpec, ResourceType
 
 from interop_tests.support.wait import until
 
@@ -21,7 +21,7 @@ class Topics:
     """Creates topics on one broker."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.admin = AdminClient({"bootstrap.servers": bootstrap})
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def create(self, hint: str = "t", partitions: int = 1, **configs: object) -> str:
         """Create a topic; a config's dots are written as underscores: `segment_bytes=1048576`."""
@@ -33,6 +33,17 @@ class Topics:
 
     def names(self) -> set[str]:
         return set(self.admin.list_topics(timeout=10).topics)
+
+    def configs(self, name: str) -> dict[str, str]:
+        """What was set on the topic itself."""
+        [future] = self.admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {entry.name: entry.value for entry in future.result(20).values() if entry.source == own}
+
+    def delete_records(self, name: str, partition: int, *, before: int) -> int:
+        """The log start offset afterwards."""
+        [future] = self.admin.delete_records([TopicPartition(name, partition, before)]).values()
+        return int(future.result(20).low_watermark)
 
     def wait(self, name: str, partitions: int) -> None:
         """Kafka answers a creation before all of its parts know of the topic, and tells of leaders before they lead."""

@@ -14,6 +14,8 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from kafka.record.memory_records import MemoryRecords
 
 from interop_tests.support.clients.base import CALL_SECONDS
+from interop_tests.support.codes import Code
+from interop_tests.support.wait import until
 
 API_VERSIONS_KEY = 18
 
@@ -74,11 +76,16 @@ class Wire:
         return self.receive()
 
     def producer_id(self) -> tuple[int, int]:
-        answer = self.ask(
-            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0, producer_id=-1, producer_epoch=-1), 4
-        )
-        assert answer.error_code == 0
+        """A new producer's id and epoch."""
+        request = {"transactional_id": None, "transaction_timeout_ms": 0, "producer_id": -1, "producer_epoch": -1}
+        # A broker that has just started may first have to fetch a block of ids.
+        answer = until(lambda: self._given(self.ask(InitProducerIdRequest(**request), 4)), "a producer id is given")
         return answer.producer_id, answer.producer_epoch
+
+    @staticmethod
+    def _given(answer: Any) -> Any:
+        assert answer.error_code in (0, Code.COORDINATOR_LOAD_IN_PROGRESS)
+        return answer if answer.error_code == 0 else None
 
     def produce(self, topic: str, records: bytes, *, partition: int = 0, acks: int = -1, version: int = 12) -> Any:
         """The answer for the one partition."""

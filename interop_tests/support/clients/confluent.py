@@ -10,13 +10,14 @@ from interop_tests.support.clients.base import CALL_SECONDS, MAX_REQUEST_BYTES, 
 
 
 def producer(bootstrap: str, **settings: object) -> Producer:
-    config = {"bootstrap.servers": bootstrap, "linger.ms": 0, "message.max.bytes": MAX_REQUEST_BYTES, **settings}
+    config = {"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 0, "message.max.bytes": MAX_REQUEST_BYTES, **settings}
     return Producer(config)
 
 
 def consumer(bootstrap: str, **settings: object) -> Consumer:
     config = {
         "bootstrap.servers": bootstrap,
+        "log_level": 0,
         "group.id": "unused",  # the client asks for one even when partitions are assigned by hand
         "enable.auto.commit": False,
         "auto.offset.reset": "error",
