@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from kompat.coordination.machine import Codec
 from kompat.errors import DamagedData, KafkaError
 from kompat.log.store import PartitionStore
-from kompat.protocol.records import Compression, Record, build_batch, iterate, split_batches
+from kompat.protocol.records import Compression, Record, build_batch, check_batch, iterate, split_batches
 from kompat.types import Millis, Offset
 
 R = TypeVar("R")
@@ -39,9 +39,11 @@ class Snapshots(Generic[R]):
             return None
         try:
             batches = split_batches(memoryview(stored)[_NEXT_OFFSET.size :])
+            for batch in batches:
+                check_batch(batch)
             found = [self._codec.decode(each.key, each.value) for batch in batches for each in iterate(batch)]
         except KafkaError as error:
-            raise DamagedData(f"the snapshot of the metadata is not readable ({error}): restore a backup") from error
+            raise DamagedData(f"the snapshot of a log's state is not readable ({error}): restore a backup") from error
         offset = Offset(_NEXT_OFFSET.unpack_from(stored)[0])
         return Snapshot([record for record in found if record is not None], offset, len(stored))
 
