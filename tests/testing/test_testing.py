@@ -1,0 +1,128 @@
+import subprocess
+import sys
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import kompat.testing
+from kompat.errors import ConfigError
+from kompat.testing import RunningBroker
+
+pytest_plugins = ["pytester"]
+
+
+def test_records_come_back() -> None:
+    with kompat.testing.broker() as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("greetings", b"hello", key=b"k")
+        assert producer.flush(10) == 0
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "none"})
+        consumer.assign([TopicPartition("greetings", 0, 0)])
+        message = consumer.poll(10)
+        consumer.close()
+
+    assert message is not None
+    assert (message.key(), message.value()) == (b"k", b"hello")
+
+
+def test_settings_are_given_by_kafkas_names_or_as_keywords() -> None:
+    settings = {"num.partitions": 3}
+    with kompat.testing.broker(settings, auto_create_topics_enable=True) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("made", b"x")
+        assert producer.flush(10) == 0
+
+        assert len(admin.list_topics("made", timeout=10).topics["made"].partitions) == 3
+
+
+def test_brokers_run_side_by_side_and_know_nothing_of_each_other() -> None:
+    with kompat.testing.broker() as first, kompat.testing.broker() as second:
+        producer = Producer({"bootstrap.servers": first.bootstrap_servers})
+        producer.produce("only-here", b"x")
+        assert producer.flush(10) == 0
+
+        assert "only-here" in AdminClient({"bootstrap.servers": first.bootstrap_servers}).list_topics(timeout=10).topics
+        assert not AdminClient({"bootstrap.servers": second.bootstrap_servers}).list_topics(timeout=10).topics
+
+
+def test_a_wrong_setting_is_told_to_the_caller() -> None:
+    with pytest.raises(ConfigError, match="no.such.setting"), kompat.testing.broker(no_such_setting=1):
+        pass
+
+
+def test_the_environment_of_the_developer_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOMPAT_NO_SUCH", "1")
+
+    with kompat.testing.broker():
+        pass
+
+
+def test_an_exception_in_the_block_stops_the_broker_and_goes_on() -> None:
+    with pytest.raises(ZeroDivisionError), kompat.testing.broker() as broker:
+        raise ZeroDivisionError
+
+    with kompat.testing.broker({"port": broker.port}) as again:
+        assert again.port == broker.port
+
+
+def test_it_starts_and_stops_in_well_under_a_second() -> None:
+    with kompat.testing.broker():
+        pass  # imports are paid once
+
+    begun = time.perf_counter()
+    with kompat.testing.broker():
+        pass
+
+    assert time.perf_counter() - begun < 0.5
+
+
+def test_pytest_finds_the_fixtures(kompat_broker: RunningBroker, kompat_bootstrap_servers: str) -> None:
+    assert kompat_bootstrap_servers == kompat_broker.bootstrap_servers
+    producer = Producer({"bootstrap.servers": kompat_bootstrap_servers})
+    producer.produce("fixture", b"x")
+    assert producer.flush(10) == 0
+
+
+def test_a_fresh_broker_is_empty(kompat_broker: RunningBroker, kompat_fresh_broker: RunningBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": kompat_fresh_broker.bootstrap_servers})
+
+    assert kompat_fresh_broker.port != kompat_broker.port
+    assert not admin.list_topics(timeout=10).topics
+
+
+def test_the_plugin_costs_those_who_do_not_use_it_next_to_nothing() -> None:
+    code = "import sys, kompat.testing.plugin; print('kompat.broker' in sys.modules, 'uvloop' in sys.modules)"
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+
+    assert told.stdout == "False False\n"
+
+
+def test_a_projects_own_settings_reach_the_broker(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kompat_settings():
+            return {"num.partitions": 5}
+        """
+    )
+    pytester.makepyfile(
+        """
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka import Producer
+
+        def test_it(kompat_bootstrap_servers):
+            producer = Producer({"bootstrap.servers": kompat_bootstrap_servers})
+            producer.produce("t", b"x")
+            assert producer.flush(10) == 0
+            admin = AdminClient({"bootstrap.servers": kompat_bootstrap_servers})
+            assert len(admin.list_topics("t", timeout=10).topics["t"].partitions) == 5
+        """
+    )
+
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio").assert_outcomes(passed=1)
