@@ -1,0 +1,67 @@
+"""Who works in a data directory, and how the one before left it."""
+
+import fcntl
+import os
+from enum import Enum
+
+from kompat.errors import StorageError
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+class Ending(Enum):
+    """How the last broker in this directory ended."""
+
+    CLEAN = "closed"
+    PROCESS = "killed"  # what it wrote is in the system's page cache
+    MACHINE = "machine lost power"  # what was not synced may be lost in part and out of order
+
+
+class DirectoryLock:
+    """Keeps a second broker out, also one of the same process; the system releases it when the process ends."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        os.makedirs(directory, exist_ok=True)
+        self._fd = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._fd, 100, 0).decode(errors="replace").strip() or "unknown"
+            os.close(self._fd)
+            raise StorageError(f"{directory} is in use by another broker (process {holder})") from error
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+
+    def begin(self) -> Ending:
+        """Note that somebody works here, and tell how the one before ended."""
+        ending, boot_id = Ending.CLEAN, _boot_id()
+        try:
+            with open(self._marker, encoding="ascii") as file:
+                ending = Ending.PROCESS if boot_id and file.read() == boot_id else Ending.MACHINE
+        except FileNotFoundError:
+            pass
+        with open(self._marker, "w", encoding="ascii") as file:
+            file.write(boot_id)
+            file.flush()
+            os.fsync(file.fileno())
+        return ending
+
+    def end(self) -> None:
+        """Everything is synced and closed."""
+        os.unlink(self._marker)
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+    @property
+    def _marker(self) -> str:
+        return os.path.join(self._directory, "running")
+
+
+def _boot_id() -> str:
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,223 @@
+"""The store on disk: RocksDB for keys and small batches, the value log for large ones.
+
+    DIRECTORY/lock, running   who works here, and whether it was left in good order
+    DIRECTORY/db              RocksDB: layout in keys.py
+    DIRECTORY/values          the value log: one directory per log, one file per segment, or more after cleaning
+
+A turn is written in this order: value-log bytes, then one WriteBatch with everything that points to them. What is in the
+write-ahead log is therefore whole, and what is not is only bytes that nobody knows of.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+from uuid import UUID
+
+from kompat.errors import StorageError
+from kompat.log import keys
+from kompat.log.database import FAMILIES, MIB, Database
+from kompat.log.garbage import Collector, Garbage
+from kompat.log.lock import DirectoryLock, Ending
+from kompat.log.repair import repair_tail
+from kompat.log.rocks_partition import RocksPartition
+from kompat.log.valuelog import ValueLog
+from kompat.types import LogId
+
+logger = logging.getLogger(__name__)
+
+CHECK_EVERY = 0.1  # seconds
+REOPEN_NEEDS = 8 * MIB  # RocksDB writes a new write-ahead log, manifest and tables when it opens
+
+
+class RocksStore:
+    """LogStore on disk."""
+
+    def __init__(self, directory: str, *, reserve_bytes: int = 0, max_open_files: int = 256) -> None:
+        """Raises StorageError where another broker works here, DamagedData where the database contradicts itself."""
+        self._directory = directory
+        self._reserve = reserve_bytes
+        self._lock = DirectoryLock(directory)
+        try:
+            self._start(max_open_files)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _start(self, max_open_files: int) -> None:
+        self._ending = self._lock.begin()
+        if self._ending is Ending.MACHINE:
+            logger.warning(
+                "the machine stopped while a broker worked in %s: the ends of its logs are checked", self._directory
+            )
+        self.database = Database(
+            os.path.join(self._directory, "db"), is_tail_trusted=self._ending is not Ending.MACHINE
+        )
+        self.values = ValueLog(os.path.join(self._directory, "values"), max_open_files)
+        self._collector = Collector(self.database, self.values)
+        self._collector.recover()
+        self._partitions: dict[LogId, RocksPartition] = {}
+        self._dropped: list[LogId] = []
+        self._touched: list[RocksPartition] = []
+        self.writes: Any = None
+        self.garbage = Garbage()
+        self._next_check = 0.0
+        self.is_refusing = False
+
+    # -- logs ------------------------------------------------------------------------------------------------------
+    def open(self, log: LogId) -> RocksPartition:
+        partition = self._partitions.get(log)
+        if partition is None:
+            partition = self._partitions[log] = RocksPartition(log, self)
+            if self._ending is Ending.MACHINE:
+                repair_tail(partition, self)
+        return partition
+
+    def logs(self) -> Iterable[LogId]:
+        found = {keys.log_id(log) for name in FAMILIES for log in self._logs_in(getattr(self.database, name))}
+        for name in self.values.logs():
+            topic_id, _, partition = name.partition("-")
+            found.add(LogId(UUID(hex=topic_id), int(partition)))
+        return found
+
+    def _logs_in(self, family: Any) -> Iterator[bytes]:
+        iterator = self.database.read(family.iter)
+        iterator.seek_to_first()
+        while iterator.valid():
+            log = iterator.key()[: keys.LOG_SIZE]
+            yield log
+            iterator.seek(keys.log_end(log))  # skips everything that the log has
+        self.database.checked(iterator)
+
+    def drop(self, log: LogId) -> None:
+        self.open(log).drop()
+        self._dropped.append(log)
+
+    # -- a turn ----------------------------------------------------------------------------------------------------
+    def begin(self, partition: RocksPartition) -> None:
+        """The partition has something to write in this turn."""
+        self._touched.append(partition)
+        if self.writes is None:
+            self.writes = self.database.new_writes()
+
+    def doom(self, name: str) -> None:
+        """Remove this value-log file, or directory, once the turn is written."""
+        self.garbage.doomed.append(name)
+        self.writes.put(keys.doomed_key(name), b"", self.database.default_handle)
+
+    def sweep(self, log: bytes, segment: int, number: int) -> None:
+        """Remove this value-log file if nothing points into it once the turn is written."""
+        self.garbage.sweeps.append((log, segment, number))
+        self.writes.put(keys.sweep_key(log, segment, number), b"", self.database.default_handle)
+
+    def has_staged(self) -> bool:
+        return self.writes is not None
+
+    def flush(self) -> None:
+        writes, self.writes = self.writes, None
+        if writes is None:
+            return
+        try:
+            self.values.write()
+            self._write(writes)
+        except OSError as error:
+            self._discard()
+            raise StorageError(f"the value log refused a write: {error}") from error
+        except StorageError:
+            self._discard()
+            raise
+        self._finish()
+        if time.monotonic() >= self._next_check:
+            self._look_for_room()
+
+    def _write(self, writes: Any) -> None:
+        try:
+            self.database.write(writes)
+        except StorageError:
+            # RocksDB takes no write after a failed one until it is opened anew. For that it needs room; without, it
+            # stays open for reading.
+            if self._free() < max(REOPEN_NEEDS, self._reserve):
+                raise
+            self._reopen()
+            self.database.write(writes)
+
+    def _reopen(self) -> None:
+        logger.warning("opening the database in %s anew, after a write that failed", self._directory)
+        self.is_refusing = True  # unless it succeeds: a turn must not be built on a closed database
+        self.database.reopen()
+        self.is_refusing = False
+
+    def _finish(self) -> None:
+        self.values.commit()
+        for partition in self._touched:
+            partition.finish()
+        self._touched.clear()
+        for log in self._dropped:
+            self._partitions.pop(log, None)
+        self._dropped.clear()
+        if not self.garbage.is_empty():
+            garbage, self.garbage = self.garbage, Garbage()
+            self._collector.submit(garbage)
+
+    def _discard(self) -> None:
+        self.values.rollback()
+        for partition in self._touched:
+            partition.discard()
+        self._touched.clear()
+        self._dropped.clear()
+        self.garbage = Garbage()
+
+    # -- the disk --------------------------------------------------------------------------------------------------
+    def check(self) -> None:
+        """Called before an append while the store is refusing: raises StorageError, or finds that it can go on."""
+        if time.monotonic() >= self._next_check:
+            self._look_for_room()
+            if not self.is_refusing and not self.database.is_open:
+                self._next_check = time.monotonic() + CHECK_EVERY
+                self._reopen()
+        if self.is_refusing:
+            raise StorageError(f"{self._directory} has less than {self._reserve} bytes free")
+
+    def _look_for_room(self) -> None:
+        self._next_check = time.monotonic() + CHECK_EVERY
+        self.is_refusing = self._free() < self._reserve
+
+    def _free(self) -> int:
+        status = os.statvfs(self._directory)
+        return status.f_bavail * status.f_frsize
+
+    def sync(self) -> None:
+        try:
+            self.values.sync()
+        except OSError as error:
+            raise StorageError(f"the value log could not be synced: {error}") from error
+        self.database.sync()
+
+    def wait_for_garbage(self) -> None:
+        """Until the space of everything removed so far has been given back. Blocks: not for the event loop."""
+        self._collector.wait()
+
+    def checkpoint(self, directory: str) -> None:
+        """Tables and finished value-log files are linked, not copied, where the file system is the same."""
+        os.makedirs(directory)
+        with self._collector.lock:
+            self.database.copy_to(os.path.join(directory, "db"))
+            try:
+                self.values.copy_to(os.path.join(directory, "values"))
+            except OSError as error:
+                raise StorageError(f"the value log could not be copied: {error}") from error
+
+    def close(self) -> None:
+        """What is staged and not flushed is discarded."""
+        self._discard()
+        self._collector.close()
+        try:
+            self.sync()
+            self.database.flush()
+            self.database.close()
+            self._lock.end()
+        finally:
+            self.database.close()
+            self.values.close()
+            self._lock.release()

@@ -1,0 +1,316 @@
+"""One partition's writes to the store on disk. Everything is staged in the turn's WriteBatch, in order."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kompat.errors import StorageError
+from kompat.log import keys
+from kompat.log.garbage import Freed
+from kompat.log.keys import Compacted
+from kompat.log.rocks_reads import NEVER_COMPACTED, RocksReads, position_of, stored_end
+from kompat.log.store import Entry, EntryKind, Rewrite
+from kompat.log.valuelog import ValueFile
+from kompat.types import Buffer, LogId, Millis, Offset, RaftIndex
+
+if TYPE_CHECKING:
+    from kompat.log.rocks import RocksStore
+
+INLINE_BELOW = 4096  # bytes: docs/adr/0002-value-log-threshold.md
+_MAX = (1 << 63) - 1
+
+
+class _Turn:
+    """What this turn does to the partition, as far as later writes of the same turn have to know."""
+
+    __slots__ = ("appended", "ceiling", "floor", "is_cut")
+
+    def __init__(self) -> None:
+        self.appended: list[tuple[int, int, int]] = []  # base offset, last offset, position
+        self.floor = 0  # stored batches below are dropped
+        self.ceiling = _MAX  # stored batches from here on are truncated
+        self.is_cut = False  # a read no longer shows what the log will be
+
+
+class RocksPartition(RocksReads):
+    """PartitionStore on disk. There is one for each log, so it may remember where the log ends."""
+
+    __slots__ = ("_compacted", "_end", "_file", "_may_reuse_file", "_rewrite_files", "_turn")
+
+    def __init__(self, log: LogId, store: "RocksStore") -> None:
+        super().__init__(log, store)
+        self._turn: _Turn | None = None
+        self._end: int | None = None  # the position of the next batch; None: not looked up yet
+        self._compacted: Compacted | None = None  # None: not looked up yet
+        self._file: ValueFile | None = None  # appended to
+        self._rewrite_files: dict[int, ValueFile] = {}  # written by the cleaner, by segment
+        self._may_reuse_file = True  # after a restart, once
+
+    def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
+        store = self._store
+        if store.is_refusing:
+            store.check()
+        if entry.kind is not EntryKind.DATA:
+            self._put_entry(entry, b"".join((keys.entry_value(entry), batch)))
+            return
+        size, base, last = len(batch), entry.base_offset, entry.last_offset
+        file = self._file_for(segment) if size >= INLINE_BELOW else None
+        turn = self._turn or self._begin()
+        position = self._end
+        if position is None:
+            position = stored_end(self._batches())
+        if file is None:
+            head = keys.pack_head(keys.INLINE, position, last, size, entry.max_timestamp)
+            value = b"".join((head, batch))
+        else:
+            place = store.values.stage(file, batch)
+            value = keys.pack_pointer(
+                keys.POINTER, position, last, size, entry.max_timestamp, segment, file.number, place
+            )
+        store.writes.put(self._prefix + keys.number(base), value, store.database.batches_handle)
+        self._put_entry(entry, keys.entry_value(entry))
+        turn.appended.append((base, last, position))
+        self._end = position + size
+
+    def _put_entry(self, entry: Entry, value: bytes) -> None:
+        self._begin()
+        store = self._store
+        store.writes.put(self._prefix + keys.number(entry.index), value, store.database.entries_handle)
+
+    def truncate_from(self, index: RaftIndex, offset: Offset) -> None:
+        turn = self._begin()
+        self._end = self._end_before(turn, offset)
+        if offset < self._compaction().below:
+            self._set_compaction(Compacted(offset, -1))
+        turn.ceiling = min(turn.ceiling, offset)
+        turn.is_cut = True
+        self._delete((index, _MAX), (offset, _MAX), (offset, _MAX))
+        self._remove_files([segment for segment, _, _ in self._names() if segment >= offset])
+        self._file, self._may_reuse_file = None, False  # no place in a file is ever used twice
+
+    def drop_before(self, index: RaftIndex, offset: Offset, segments: Sequence[Offset]) -> None:
+        turn = self._begin()
+        bound, kept_segment = self._first_kept(turn, offset)
+        compacted = self._compaction()
+        if compacted.below:
+            self._set_compaction(NEVER_COMPACTED if bound >= compacted.below else Compacted(compacted.below, -1))
+        self._note_freed(index, bound)
+        turn.floor = max(turn.floor, bound)
+        turn.is_cut = True
+        self._delete((0, index), (0, bound), (0, offset))
+        self._remove_files([segment for segment in segments if segment != kept_segment])
+
+    def rewrite(self, replacements: Sequence[Rewrite], segment: Offset) -> None:
+        turn = self._begin()
+        store = self._store
+        old = self._stored(turn, replacements)
+        left = {keys.pointer(value)[:2] for _, value in old if value[0] == keys.POINTER}
+        self._leave(left)
+        change = 0
+        for replacement, value in old:
+            key = self._prefix + keys.number(replacement.base_offset)
+            change -= keys.head(value).size
+            if replacement.batch is None:
+                store.writes.delete(key, store.database.batches_handle)
+            else:
+                change += len(replacement.batch)
+                store.writes.put(key, self._replacement(replacement, value), store.database.batches_handle)
+        if old:
+            self._set_compaction(self._compaction_after(turn, max(r.base_offset for r, _ in old) + 1, change))
+            turn.is_cut = True
+
+    def add_time_index(self, timestamp: Millis, offset: Offset) -> None:
+        self._begin()
+        key = self._prefix + keys.number(offset)
+        self._store.writes.put(key, keys.time_value(timestamp), self._store.database.times_handle)
+
+    def put_state(self, name: bytes, value: bytes) -> None:
+        self._begin()
+        self._store.writes.put(keys.state_key(self._prefix, name), value, self._store.database.state_handle)
+
+    def delete_state(self, name: bytes) -> None:
+        self._begin()
+        self._store.writes.delete(keys.state_key(self._prefix, name), self._store.database.state_handle)
+
+    def drop(self) -> None:
+        """Everything goes."""
+        turn = self._begin()
+        self._note_freed(_MAX, _MAX)
+        turn.ceiling = 0
+        turn.appended.clear()
+        turn.is_cut = True
+        self._end, self._compacted = 0, NEVER_COMPACTED
+        self._delete((0, _MAX), (0, _MAX), (0, _MAX))
+        store = self._store
+        store.writes.delete_range(self._prefix, keys.log_end(self._prefix), store.database.state_handle)
+        names = self._names()
+        self._remove_files([segment for segment, _, _ in names])
+        self._file = None
+        if names:
+            store.doom(str(self.log))
+
+    # -- the turn's end: called by the store -----------------------------------------------------------------------
+    def finish(self) -> None:
+        self._turn = None
+
+    def discard(self) -> None:
+        """Nothing of the turn was written: forget what was known of the end."""
+        self._turn = self._end = self._compacted = self._counted = None
+        if self._file is not None and self._file.is_new:
+            self._file = None
+        self._rewrite_files.clear()
+
+    def _begin(self) -> _Turn:
+        if self._turn is None:
+            self._store.begin(self)
+            self._turn = _Turn()
+        return self._turn
+
+    # -- what a cut leaves -----------------------------------------------------------------------------------------
+    def _end_before(self, turn: _Turn, offset: int) -> int:
+        """The position of the next batch when those from `offset` on are gone."""
+        cursor = self._batches()
+        end = stored_end(cursor) if self._end is None else self._end
+        while turn.appended and turn.appended[-1][0] >= offset:
+            end = turn.appended.pop()[2]
+        item = cursor.at(offset)
+        if item is not None and keys.number_at_end(item[0]) < turn.ceiling:
+            end = keys.head(item[1]).position
+        return end
+
+    def _first_kept(self, turn: _Turn, offset: int) -> tuple[int, int | None]:
+        """Where a drop ends that keeps the batch that holds `offset`, and that batch's segment if it has one."""
+        for base, last, _ in turn.appended:
+            if base < offset <= last:
+                return base, self._file.segment if self._file is not None else None
+        item = self._batches().at_or_before(offset)
+        if item is not None:
+            base = keys.number_at_end(item[0])
+            if base < turn.ceiling and keys.head(item[1]).last_offset >= offset:
+                return base, keys.pointer(item[1])[0] if item[1][0] == keys.POINTER else None
+        return offset, None
+
+    def _delete(self, indices: tuple[int, int], offsets: tuple[int, int], times: tuple[int, int]) -> None:
+        database, writes = self._store.database, self._store.writes
+        for (start, end), handle in (
+            (indices, database.entries_handle),
+            (offsets, database.batches_handle),
+            (times, database.times_handle),
+        ):
+            writes.delete_range(self._prefix + keys.number(start), self._prefix + keys.number(end), handle)
+
+    def _note_freed(self, index: int, offset: int) -> None:
+        """How much of the database, without the value log, becomes free below `offset`: roughly."""
+        cursor = self._batches()
+        size = position_of(cursor, offset) - position_of(cursor, 0)
+        prefix, number = self._prefix, keys.number
+        self._store.garbage.freed.append(
+            Freed(size, (prefix + number(0), prefix + number(offset)), (prefix + number(0), prefix + number(index)))
+        )
+
+    # -- rewriting -------------------------------------------------------------------------------------------------
+    def _stored(self, turn: _Turn, replacements: Iterable[Rewrite]) -> list[tuple[Rewrite, bytes]]:
+        """The replacements whose batch is there, with its value."""
+        found: list[tuple[Rewrite, bytes]] = []
+        database = self._store.database
+        for replacement in replacements:
+            if turn.floor <= replacement.base_offset < turn.ceiling:
+                key = self._prefix + keys.number(replacement.base_offset)
+                value: bytes | None = database.read(database.batches.get, key)
+                if value is not None:
+                    found.append((replacement, value))
+        return found
+
+    def _leave(self, files: set[tuple[int, int]]) -> None:
+        """These files lose batches: nothing more is written to them, and they go when they have lost all."""
+        for segment, number in sorted(files):
+            self._store.sweep(self._prefix, segment, number)
+            rewriting = self._rewrite_files.get(segment)
+            if rewriting is not None and rewriting.number == number:
+                del self._rewrite_files[segment]
+        appending = self._file
+        if appending is not None and (appending.segment, appending.number) in files:
+            self._file = None
+        self._may_reuse_file = False  # else an append could take the cleaner's file for its own
+
+    def _replacement(self, replacement: Rewrite, value: bytes) -> bytes:
+        """A batch stays where it was, inline or in a file of its segment: so a file's segment tells which offsets it may hold."""
+        batch = replacement.batch or b""
+        position = keys.head(value).position
+        last, size, timestamp = replacement.last_offset, len(batch), replacement.max_timestamp
+        if size < INLINE_BELOW or value[0] == keys.INLINE:
+            return b"".join((keys.pack_head(keys.INLINE, position, last, size, timestamp), batch))
+        segment = keys.pointer(value)[0]
+        file = self._rewrite_files.get(segment)
+        if file is None:
+            file = self._rewrite_files[segment] = self._new_file(segment)
+        place = self._store.values.stage(file, batch)
+        return keys.pack_pointer(keys.POINTER, position, last, size, timestamp, segment, file.number, place)
+
+    def _compaction(self) -> Compacted:
+        if self._compacted is None:
+            self._compacted = self._stored_compacted()
+        return self._compacted
+
+    def _set_compaction(self, compacted: Compacted) -> None:
+        self._compacted, self._counted = compacted, None
+        key, handle = keys.compacted_key(self._prefix), self._store.database.state_handle
+        if compacted.below:
+            self._store.writes.put(key, keys.compacted_value(compacted), handle)
+        else:
+            self._store.writes.delete(key, handle)
+
+    def _compaction_after(self, turn: _Turn, rewritten_below: int, change: int) -> Compacted:
+        """Positions tell the bytes of what becomes compacted; after another cut in this turn they do not, so count later."""
+        before = self._compaction()
+        below = max(before.below, rewritten_below)
+        if before.size < 0 and self._counted is not None and self._counted.below == before.below:
+            before = self._counted
+        if turn.is_cut or before.size < 0:
+            return Compacted(below, -1)
+        cursor = self._batches()
+        grown = position_of(cursor, below) - position_of(cursor, before.below)
+        return Compacted(below, before.size + grown + change)
+
+    # -- files -----------------------------------------------------------------------------------------------------
+    def _file_for(self, segment: int) -> ValueFile:
+        file = self._file
+        if file is not None and file.segment == segment:
+            return file
+        if file is not None:
+            self._store.garbage.finished.append(file.path)
+            file = None
+        try:
+            if self._may_reuse_file:
+                self._may_reuse_file = False
+                file = self._store.values.newest_file(self.log, segment)
+        except OSError as error:
+            raise StorageError(f"the value log of {self.log} cannot be opened: {error}") from error
+        self._file = file or self._new_file(segment)
+        return self._file
+
+    def _new_file(self, segment: int) -> ValueFile:
+        try:
+            return self._store.values.new_file(self.log, segment)
+        except OSError as error:
+            raise StorageError(f"the value log of {self.log} cannot be listed: {error}") from error
+
+    def _names(self) -> list[tuple[int, int, str]]:
+        try:
+            return self._store.values.names(self.log)
+        except OSError as error:
+            raise StorageError(f"the value log of {self.log} cannot be listed: {error}") from error
+
+    def _remove_files(self, segments: Sequence[int]) -> None:
+        if not segments:
+            return
+        for segment, _, name in self._names():
+            if segment in segments:
+                self._store.doom(name)
+        for file in (self._file, *self._rewrite_files.values()):
+            if file is not None and file.segment in segments:
+                self._store.values.unstage(file)
+        if self._file is not None and self._file.segment in segments:
+            self._file, self._may_reuse_file = None, False
+        self._rewrite_files = {
+            segment: file for segment, file in self._rewrite_files.items() if segment not in segments
+        }

@@ -1,0 +1,203 @@
+"""What the store on disk tells of one log: reads of what has been flushed, in any thread."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kompat.errors import StorageError
+from kompat.log import keys
+from kompat.log.cursor import Cursor, scan
+from kompat.log.keys import Compacted
+from kompat.log.store import Entry, Run, StoredBatch
+from kompat.log.valuelog import MissingBytes, Stretch, ValueLog, file_name
+from kompat.types import Buffer, LogId, Millis, Offset, RaftIndex
+
+if TYPE_CHECKING:
+    from kompat.log.rocks import RocksStore
+
+NEVER_COMPACTED = Compacted(0, 0)
+_LOOKS = 4  # a batch may be moved or removed between finding its key and reading its bytes
+
+
+class _Found:
+    """Where the bytes of a run of batches lie."""
+
+    __slots__ = ("_file", "_log", "_values", "next_offset", "parts", "size")
+
+    def __init__(self, log: LogId, values: ValueLog, offset: Offset) -> None:
+        self._log = log
+        self._values = values
+        self._file = (-1, -1)  # of the last stretch
+        self.parts: list[Stretch | list[memoryview]] = []
+        self.size = 0
+        self.next_offset = offset
+
+    def add_inline(self, value: bytes) -> None:
+        batch = memoryview(value)[keys.HEAD_SIZE :]
+        if self.parts and isinstance(self.parts[-1], list):
+            self.parts[-1].append(batch)
+        else:
+            self.parts.append([batch])
+
+    def add_pointer(self, base: int, size: int, pointer: tuple[int, int, int]) -> None:
+        segment, number, place = pointer
+        last = self.parts[-1] if self.parts else None
+        if isinstance(last, Stretch) and self._file == (segment, number) and place == last.place + last.size:
+            last.size += size
+            last.batches.append((base, size))
+            return
+        path = self._values.path(file_name(self._log, segment, number))
+        self.parts.append(Stretch(path, place, size, [(base, size)]))
+        self._file = (segment, number)
+
+
+class RocksReads:
+    __slots__ = ("_counted", "_prefix", "_store", "log")
+
+    def __init__(self, log: LogId, store: "RocksStore") -> None:
+        self.log = log
+        self._prefix = log.key
+        self._store = store
+        self._counted: Compacted | None = None  # what size() counted, until the next rewrite
+
+    # -- state -----------------------------------------------------------------------------------------------------
+    def state(self, name: bytes) -> bytes | None:
+        database = self._store.database
+        return database.read(database.state.get, keys.state_key(self._prefix, name))
+
+    def states(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        database = self._store.database
+        start = keys.state_key(self._prefix, prefix)
+        skipped = len(start) - len(prefix)
+        found: list[tuple[bytes, bytes]] = []
+        iterator = database.read(database.state.iter)
+        iterator.seek(start)
+        while iterator.valid() and iterator.key().startswith(start):
+            found.append((iterator.key()[skipped:], iterator.value()))
+            iterator.next()
+        database.checked(iterator)
+        return iter(found)
+
+    # -- entries ---------------------------------------------------------------------------------------------------
+    def first_entry(self) -> Entry | None:
+        item = self._entries().at(0)
+        return keys.stored_entry(*item) if item else None
+
+    def last_entry(self) -> Entry | None:
+        item = self._entries().last()
+        return keys.stored_entry(*item) if item else None
+
+    def entries(self, start: RaftIndex) -> Iterator[Entry]:
+        return scan(self._entries, lambda cursor: cursor.at(start), keys.stored_entry)
+
+    def payload(self, index: RaftIndex) -> bytes | None:
+        database = self._store.database
+        value = database.read(database.entries.get, self._prefix + keys.number(index))
+        return (keys.payload(value) or None) if value else None
+
+    # -- batches ---------------------------------------------------------------------------------------------------
+    def batches(self, offset: Offset) -> Iterator[StoredBatch]:
+        return scan(self._batches, lambda cursor: cursor.holding(offset), keys.stored_batch)
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> Run:
+        missing: Exception | None = None
+        for _ in range(_LOOKS):
+            found = self._find(offset, max_bytes, end)
+            try:
+                return Run([self._content(part) for part in found.parts], found.size, found.next_offset)
+            except MissingBytes as error:
+                missing = error
+            except OSError as error:
+                raise StorageError(f"log {self.log} cannot be read: {error}") from error
+        raise StorageError(f"log {self.log} is damaged: {missing}")
+
+    def _find(self, offset: Offset, max_bytes: int, end: Offset) -> "_Found":
+        found = _Found(self.log, self._store.values, offset)
+        cursor = self._batches()
+        item = cursor.holding(offset)
+        while item is not None:
+            key, value = item
+            base = keys.number_at_end(key)
+            kind, _, last, size, _ = keys.unpack_head(value)
+            if base >= end or (found.size and found.size + size > max_bytes):
+                break
+            if kind == keys.POINTER:
+                found.add_pointer(base, size, keys.pointer(value))
+            else:
+                found.add_inline(value)
+            found.size += size
+            found.next_offset = Offset(last + 1)
+            item = cursor.next()
+        return found
+
+    def _content(self, part: "Stretch | list[memoryview]") -> Buffer:
+        if isinstance(part, Stretch):
+            return self._store.values.read(part)
+        return part[0] if len(part) == 1 else b"".join(part)
+
+    def time_index(self, timestamp: Millis) -> Offset | None:
+        """Times do not fall with rising offsets, so the last one before `timestamp` is found by halving."""
+        times = self._times()
+        first, last = times.at(0), times.last()
+        if first is None or last is None or keys.stored_time(first[1]) >= timestamp:
+            return None
+        low, high = keys.number_at_end(first[0]), keys.number_at_end(last[0]) + 1
+        while high - low > 1:  # the time at `low` is before `timestamp`, those from `high` on are not
+            middle = (low + high) // 2
+            item = times.at(middle)
+            if item is not None and keys.stored_time(item[1]) < timestamp:
+                low = keys.number_at_end(item[0])
+            else:
+                high = middle
+        return Offset(low)
+
+    # -- size ------------------------------------------------------------------------------------------------------
+    def size(self) -> int:
+        compacted = self._stored_compacted()
+        cursor = self._batches()
+        return self._compacted_size(cursor, compacted) + stored_end(cursor) - position_of(cursor, compacted.below)
+
+    def _compacted_size(self, cursor: Cursor, compacted: Compacted) -> int:
+        if compacted.size >= 0:
+            return compacted.size
+        counted = self._counted
+        if counted is None or counted.below != compacted.below:
+            counted = self._counted = Compacted(compacted.below, _count(cursor, compacted.below))
+        return counted.size
+
+    def _stored_compacted(self) -> Compacted:
+        database = self._store.database
+        value = database.read(database.state.get, keys.compacted_key(self._prefix))
+        return keys.stored_compacted(value) if value else NEVER_COMPACTED
+
+    def _batches(self) -> Cursor:
+        return Cursor(self._store.database, self._store.database.batches, self._prefix)
+
+    def _entries(self) -> Cursor:
+        return Cursor(self._store.database, self._store.database.entries, self._prefix)
+
+    def _times(self) -> Cursor:
+        return Cursor(self._store.database, self._store.database.times, self._prefix)
+
+
+def stored_end(batches: Cursor) -> int:
+    """The position after the last batch."""
+    item = batches.last()
+    if item is None:
+        return 0
+    head = keys.head(item[1])
+    return head.position + head.size
+
+
+def position_of(batches: Cursor, offset: int) -> int:
+    """The position of the first batch that begins at or after `offset`, or the end."""
+    item = batches.at(offset)
+    return stored_end(batches) if item is None else keys.head(item[1]).position
+
+
+def _count(batches: Cursor, below: int) -> int:
+    size = 0
+    item = batches.at(0)
+    while item is not None and keys.number_at_end(item[0]) < below:
+        size += keys.head(item[1]).size
+        item = batches.next()
+    return size
