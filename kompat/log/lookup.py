@@ -28,8 +28,10 @@ def newest(
 ) -> FoundOffset | None:
     """The first record in [start, end) with the log's newest timestamp, which the batch at `batch` carries."""
     if start <= batch < end:
-        return _in_batch(store, batch, timestamp, start)
-    # It was deleted, or is not committed: what is left has to be looked through.
+        found = _in_batch(store, batch, timestamp, start)
+        if found is not None:
+            return found
+    # It was deleted or cleaned away, or is not committed: what is left has to be looked through.
     left = [b for b in store.batches(start) if b.base_offset < end]
     if not left:
         return None
@@ -38,7 +40,7 @@ def newest(
 
 
 def _in_batch(store: PartitionStore, base_offset: Offset, timestamp: Millis, start: Offset) -> FoundOffset | None:
-    run = store.read(base_offset, 1, Offset(base_offset + 1))
+    run = store.read(base_offset, 1, Offset(base_offset + 1))  # the batch may be gone: then nothing begins there
     if not run.buffers:
         return None
     batch = run.buffers[0]

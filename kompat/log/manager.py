@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from kompat.clock import Clock
 from kompat.config.topic import TopicConfig
 from kompat.log.cache import TailCache
+from kompat.log.cleaning import Cleaner, CleanerSettings
 from kompat.log.commit import GroupCommit, Pending
 from kompat.log.partition import Partition
 from kompat.log.store import LogStore
@@ -28,6 +29,7 @@ class LogSettings:
     cache_bytes: int = 128 * 1024 * 1024  # kompat.cache.bytes
     retention_check_interval_ms: int = 300_000  # log.retention.check.interval.ms
     producer_id_expiration_ms: int = 86_400_000  # producer.id.expiration.ms
+    cleaner: CleanerSettings = field(default_factory=CleanerSettings)
 
 
 class Logs:
@@ -37,6 +39,7 @@ class Logs:
         self._clock = clock
         self._settings = settings or LogSettings()
         self._cache = TailCache(self._settings.cache_bytes)
+        self._cleaner = Cleaner(self._settings.cleaner)
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
         self._private: list[Partition] = []
@@ -108,10 +111,11 @@ class Logs:
     # -- upkeep ----------------------------------------------------------------------------------------------------
     def start(self) -> None:
         """Keep the logs up in the background, until `close`."""
-        settings = self._settings
-        self._tasks.append(
-            asyncio.create_task(self._every(settings.retention_check_interval_ms, self.maintain), name="log-retention")
+        work = (
+            (self._settings.retention_check_interval_ms, self.maintain),
+            (self._settings.cleaner.backoff_ms, self.clean),
         )
+        self._tasks = [asyncio.create_task(self._every(interval, what), name=what.__name__) for interval, what in work]
 
     async def _every(self, interval_ms: int, work: Callable[[Millis], Awaitable[None]]) -> None:
         while True:
@@ -130,10 +134,15 @@ class Logs:
             if count % AT_A_TIME == 0:
                 await asyncio.sleep(0)
 
+    async def clean(self, now: Millis) -> None:
+        """Compact what is due."""
+        await self._cleaner.clean_all(list(self._by_id.values()), now)
+
     async def close(self) -> None:
         """Stop the upkeep and leave a checkpoint of every log; the commit and the store are closed by their owner."""
         for task in self._tasks:
             task.cancel()
+        self._cleaner.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         written = False

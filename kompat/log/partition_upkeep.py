@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log import checkpoint, retention
+from kompat.log.cleaner import Cleaned, Dirty, dirty_part
+from kompat.log.commit import Pending
 from kompat.log.partition_core import LogCore
+from kompat.log.segments import Segment
 from kompat.types import Millis, Offset
 
 ALL_COMMITTED = Offset(-1)  # in delete_records: up to the high watermark
@@ -52,7 +55,7 @@ class Upkeep(LogCore):
         if plan.seals_active:
             self._roll(now)
         dropped = segments.drop_oldest(plan.count)
-        first = segments.sealed[0] if segments.sealed else segments.active
+        first = segments.first
         if first.base_offset > state.log_start_offset:
             self._move_start(first.base_offset)
         state.start_index = max(state.start_index, first.base_index)
@@ -67,3 +70,37 @@ class Upkeep(LogCore):
     def expire_producers(self, now: Millis, after_ms: int) -> None:
         if len(self.state.producers) and self.state.producers.expire(now, after_ms):
             self._since_checkpoint += 1  # a restart must not bring them back: the next checkpoint is due at close
+
+    # -- for the cleaner -------------------------------------------------------------------------------------------
+    def dirty_part(self, now: Millis) -> Dirty | None:
+        """What compaction may work on."""
+        return dirty_part(self.state, self.config, self.last_stable_offset, now)
+
+    def take_cleaned(self, segment: Segment, cleaned: Cleaned) -> Pending:
+        """Stage what the cleaner made of a part of a segment."""
+        state = self.state
+        if cleaned.rewrites:
+            self.store.rewrite(cleaned.rewrites, segment.base_offset)
+            state.segments.resize(segment, segment.size + cleaned.growth)
+        if cleaned.newest is not None:
+            segment.max_timestamp, segment.max_timestamp_batch = cleaned.newest
+        self.store.put_state(checkpoint.segment_name(segment.base_offset), segment.encode())
+        for last in cleaned.markers:
+            if state.aborted.remove(last):
+                self.store.delete_state(checkpoint.aborted_name(last))
+        self.write_checkpoint()
+        return self._join_turn()
+
+    def end_cleaning(self, end: Offset) -> Pending:
+        """All before `end` is clean. The entries of clean segments have no more use: their batches are not as written."""
+        state = self.state
+        segments = state.segments
+        state.cleaned_offset = max(state.cleaned_offset, end)
+        state.start_index = max(state.start_index, segments.holding(end).base_index)
+        for segment in segments.drop_empty():
+            self.store.delete_state(checkpoint.segment_name(segment.base_offset))
+        self.store.drop_before(state.start_index, segments.first.base_offset, [])
+        self._newest = segments.max_timestamp
+        self._tail.drop_before(end)
+        self.write_checkpoint()
+        return self._join_turn()

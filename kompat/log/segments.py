@@ -81,6 +81,10 @@ class Segments:
         return self.sealed_size + self.active.size
 
     @property
+    def first(self) -> Segment:
+        return self.sealed[0] if self.sealed else self.active
+
+    @property
     def max_timestamp(self) -> Millis:
         return max((s.max_timestamp for s in self.all()), default=NO_TIMESTAMP)
 
@@ -99,6 +103,13 @@ class Segments:
         dropped = self.sealed[:count]
         del self.sealed[:count]
         self.sealed_size -= sum(s.size for s in dropped)
+        return dropped
+
+    def drop_empty(self) -> list[Segment]:
+        """Forget the sealed segments that the cleaner left nothing of."""
+        dropped = [s for s in self.sealed if not s.size]
+        if dropped:
+            self.sealed = [s for s in self.sealed if s.size]
         return dropped
 
     def resize(self, segment: Segment, size: int) -> None:

@@ -1,20 +1,22 @@
 """A partition on a store in memory whose turns end when the test says so."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 from uuid import UUID
 
 from kompat.clock import ManualClock
 from kompat.config.topic import TopicConfig
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log.cache import TailCache
+from kompat.log.cleaning import Cleaner, CleanerSettings
 from kompat.log.commit import Pending
 from kompat.log.memory import MemoryStore
 from kompat.log.partition import Appended, Isolation, Origin, Partition, ReadResult
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate, split_batches
 from kompat.types import LogId, Offset
 
+T = TypeVar("T")
 LOG_ID = LogId(UUID(int=7), 0)
 NOW = 1_700_000_000_000
 UNCOMMITTED, COMMITTED = Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED
@@ -131,6 +133,32 @@ class Log:
         appended = self.stage(marker, Origin.INTERNAL)
         self.commit.end_turn()
         return appended
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await something that needs turns to end."""
+
+        async def run() -> T:
+            task = asyncio.ensure_future(work)
+            while not task.done():
+                self.commit.end_turn()
+                await asyncio.sleep(0)
+            return task.result()
+
+        return asyncio.run(run())
+
+    def compact(self, *, memory: int = 1 << 20) -> bool:
+        """Run the cleaner, whether it is due or not."""
+        cleaner = Cleaner(CleanerSettings(dedupe_buffer_size=memory))
+        try:
+            return self.run(cleaner.clean(self.partition, self.clock.now()))
+        finally:
+            cleaner.close()
+
+    def roll(self) -> None:
+        """Seal the active segment, as the next append would after segment.ms."""
+        self.partition._roll(self.clock.now())
+        self.partition._join_turn()
+        self.commit.end_turn()
 
     # -- reading ---------------------------------------------------------------------------------------------------
     def read(
