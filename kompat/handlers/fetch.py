@@ -56,7 +56,7 @@ class _Fetch(Later[FetchResponse]):
     def __init__(self, ctx: Context, req: FetchRequest, plan: Plan, max_bytes: int) -> None:
         super().__init__()
         self._plan = plan
-        self._isolation = Isolation(req.isolation_level)
+        self._isolation = _isolation(req.isolation_level)
         self._min_bytes = min(req.min_bytes, max_bytes)
         self._max_bytes = max_bytes
         self._wait = req.max_wait_ms / 1000
@@ -189,6 +189,13 @@ class _Fetch(Later[FetchResponse]):
                     topic = topics[key] = TopicResponse(f.wanted.topic, f.wanted.topic_id, [])
                 topic.partitions.append(partition)
         return FetchResponse(0, ErrorCode.NONE, self._plan.session_id, list(topics.values()))
+
+
+def _isolation(level: int) -> Isolation:
+    try:
+        return Isolation(level)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"isolation level {level} does not exist") from None
 
 
 def _partition(ctx: Context, wanted: Wanted) -> Partition | KafkaError:
