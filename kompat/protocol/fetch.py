@@ -66,8 +66,18 @@ class FetchPartition:
         self.partition_max_bytes = partition_max_bytes
 
 
-class FetchTopic:
-    __slots__ = ("partitions", "topic", "topic_id")
+class Topic:
+    """By name up to v12, by id from v13 on."""
+
+    __slots__ = ("topic", "topic_id")
+
+    def __init__(self, topic: str, topic_id: UUID) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+
+
+class FetchTopic(Topic):
+    __slots__ = ("partitions",)
 
     def __init__(self, topic: str, topic_id: UUID, partitions: list[FetchPartition]) -> None:
         self.topic = topic
@@ -75,8 +85,8 @@ class FetchTopic:
         self.partitions = partitions
 
 
-class ForgottenTopic:
-    __slots__ = ("partitions", "topic", "topic_id")
+class ForgottenTopic(Topic):
+    __slots__ = ("partitions",)
 
     def __init__(self, topic: str, topic_id: UUID, partitions: list[int]) -> None:
         self.topic = topic

@@ -50,7 +50,8 @@ fn decompress_into(codec: u8, data: &[u8], out: &mut Vec<u8>, limit: usize) -> O
         LZ4 => lz4::decompress(data, out, limit),
         ZSTD => zstd::decompress(data, out, limit),
         _ => Err(Fault::unknown_codec(codec)),
-    }
+    }?;
+    if out.len() > limit { Err(too_large(limit)) } else { Ok(()) }
 }
 
 /// Make room for more output; refuse once `limit` is reached.
@@ -60,7 +61,7 @@ fn grow(out: &mut Vec<u8>, packed: usize, limit: usize) -> Outcome<()> {
     }
     let wanted = out.len().max(packed.saturating_mul(3)).max(FIRST_GUESS);
     // One byte above the limit is enough to see that it was passed.
-    let room = wanted.min(limit + 1 - out.len());
+    let room = wanted.min(limit.saturating_add(1) - out.len());
     if out.capacity() - out.len() < room {
         out.reserve_exact(room);
     }

@@ -39,31 +39,32 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     pub fn varint(&mut self) -> Option<i32> {
-        let first = self.byte()?;
-        let raw = if first < 0x80 { u32::from(first) } else { self.long_varint(u32::from(first & 0x7f))? };
+        let raw = self.unsigned(28)?;
+        // More than 32 bits are cut off, as the Java client does it.
+        let raw = raw as u32;
         Some((raw >> 1) as i32 ^ -((raw & 1) as i32))
-    }
-
-    fn long_varint(&mut self, mut raw: u32) -> Option<u32> {
-        for shift in [7, 14, 21, 28] {
-            let byte = self.byte()?;
-            raw |= u32::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(raw);
-            }
-        }
-        None
     }
 
     #[inline]
     pub fn varlong(&mut self) -> Option<i64> {
-        let first = self.byte()?;
-        let raw = if first < 0x80 { u64::from(first) } else { self.long_varlong(u64::from(first & 0x7f))? };
+        let raw = self.unsigned(63)?;
         Some((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
-    fn long_varlong(&mut self, mut raw: u64) -> Option<u64> {
-        for shift in (7..70).step_by(7) {
+    /// Seven bits to a byte, the lowest first; nearly all in a record are of one or two bytes.
+    #[inline]
+    fn unsigned(&mut self, last_shift: u32) -> Option<u64> {
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Some(u64::from(first));
+        }
+        let second = self.byte()?;
+        let raw = u64::from(first & 0x7f) | u64::from(second & 0x7f) << 7;
+        if second < 0x80 { Some(raw) } else { self.long(raw, last_shift) }
+    }
+
+    fn long(&mut self, mut raw: u64, last_shift: u32) -> Option<u64> {
+        for shift in (14..=last_shift).step_by(7) {
             let byte = self.byte()?;
             raw |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
