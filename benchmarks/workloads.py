@@ -39,7 +39,8 @@ class Run:
         admin.create_topics([NewTopic(self.topic, partitions, 1)], request_timeout=30)[self.topic].result(35)
 
     def delete_topic(self) -> None:
-        AdminClient(self.config()).delete_topics([self.topic], request_timeout=10)[self.topic].result(12)
+        admin = AdminClient(self.config())
+        admin.delete_topics([self.topic], request_timeout=30)[self.topic].result(35)
 
     def consumer(self, **settings: Any) -> Consumer:
         base: dict[str, Any] = {
