@@ -51,6 +51,8 @@ class Broker:
         self.data = str(data or home / "data")
         self.port = free_port()
         self.settings = dict(settings or {})
+        self.options: tuple[str, ...] = ()
+        self.environment: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -64,24 +66,15 @@ class Broker:
 
     def command(self) -> list[str]:
         options = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
-        return [
-            sys.executable,
-            "-m",
-            "kompat",
-            "start",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(self.port),
-            "--data",
-            self.data,
-            *options,
-        ]
+        place = ("--host", "127.0.0.1", "--port", str(self.port), "--data", self.data)
+        return [sys.executable, "-m", "kompat", "start", *place, *options, *self.options]
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the process without waiting for it to be ready."""
         with (self.home / "stdout").open("wb") as out, (self.home / "stderr").open("ab") as err:
-            self.process = subprocess.Popen(self.command(), stdout=out, stderr=err, cwd=self.home)
+            self.process = subprocess.Popen(
+                self.command(), stdout=out, stderr=err, cwd=self.home, env={**os.environ, **self.environment}
+            )
         Broker.started.append(self)
         return self.process
 

@@ -40,6 +40,11 @@ class Topics:
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {entry.name: entry.value for entry in future.result(20).values() if entry.source == own}
 
+    def broker_configs(self) -> dict[str, str]:
+        [node] = self.admin.list_topics(timeout=10).brokers
+        [future] = self.admin.describe_configs([ConfigResource(ResourceType.BROKER, str(node))]).values()
+        return {entry.name: entry.value for entry in future.result(20).values()}
+
     def delete_records(self, name: str, partition: int, *, before: int) -> int:
         """The log start offset afterwards."""
         [future] = self.admin.delete_records([TopicPartition(name, partition, before)]).values()

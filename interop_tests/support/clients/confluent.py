@@ -10,7 +10,13 @@ from interop_tests.support.clients.base import CALL_SECONDS, MAX_REQUEST_BYTES, 
 
 
 def producer(bootstrap: str, **settings: object) -> Producer:
-    config = {"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 0, "message.max.bytes": MAX_REQUEST_BYTES, **settings}
+    config = {
+        "bootstrap.servers": bootstrap,
+        "log_level": 0,
+        "linger.ms": 0,
+        "message.max.bytes": MAX_REQUEST_BYTES,
+        **settings,
+    }
     return Producer(config)
 
 
