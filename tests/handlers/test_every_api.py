@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import APIS, coverage
-from kompat.handlers.base import Api
+from kompat.handlers.base import Api, Context
 from kompat.handlers.late import LateApi
 from kompat.protocol.codec import decode_request, encode_response
+from kompat.server.dispatch import Client, Dispatcher
 
 from . import samples, wire
+
+if TYPE_CHECKING:
+    from kompat.handlers.services import Services
 
 LATE = [api for api in APIS if isinstance(api, LateApi)]
 EVERY_VERSION = [
@@ -56,6 +61,26 @@ def test_a_failure_says_which_of_the_things_asked_for_failed(api: Api[Any, Any],
     assert ErrorCode.NONE not in codes or len(codes) == 1
 
 
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
+def test_an_exception_in_a_handler_is_answered_and_logged_once(
+    api: LateApi, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = replace(api.load(), handle=_break)
+    frame = wire.request_frame(samples.request(api.name, version), version)[4:]
+
+    answer = Dispatcher([broken], cast("Services", None)).dispatch(CLIENT, memoryview(bytearray(frame)))
+
+    assert isinstance(answer, list)
+    codes = _codes(wire.decode_response(api.name, version, b"".join(answer)[4:]))
+    assert ErrorCode.UNKNOWN_SERVER_ERROR in codes or (api.name, version) in NO_ROOM_FOR_AN_ERROR
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+def _break(_: Context, __: Any) -> None:
+    raise ZeroDivisionError
+
+
+CLIENT = Client("127.0.0.1", "a-connection", ("127.0.0.1", 9092))
 NO_ROOM_FOR_AN_ERROR = {("DescribeLogDirs", 1), ("DescribeLogDirs", 2)}
 
 
