@@ -19,6 +19,7 @@ from kompat.errors import ConfigError, ErrorCode, KafkaError
 
 Overrides = Mapping[str, str]
 
+_INTERVAL = (100, 3_600_000)
 _MATCH_KEYS = frozenset(
     {
         "client_instance_id",
@@ -189,6 +190,8 @@ def _check_metrics(wanted: Overrides) -> None:
         if name not in CLIENT_METRICS:
             raise _request(f"Unknown client metrics configuration: {name}")
         value = CLIENT_METRICS[name].parse(text)
+        if isinstance(value, int) and not _INTERVAL[0] <= value <= _INTERVAL[1]:
+            raise _request(f"Invalid value {value} for {name}, it must be between {_INTERVAL[0]} and {_INTERVAL[1]}")
         for pattern in value if name == "match" and isinstance(value, tuple) else ():
             key, equals, expression = pattern.partition("=")
             if key.strip() not in _MATCH_KEYS or not equals or not _is_expression(expression):

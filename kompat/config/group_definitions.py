@@ -76,7 +76,7 @@ GROUP: tuple[tuple[str, str, str | None, str, str, str], ...] = (
 
 # Of a CLIENT_METRICS resource.
 CLIENT_METRICS: tuple[tuple[str, str, str | None, str, str, str], ...] = (
-    ("interval.ms", "int", "300000", "100..3600000", "", "How often clients push the subscribed metrics."),
+    ("interval.ms", "int", "300000", "", "", "How often clients push the subscribed metrics."),
     ("match", "list", "", "", "", "Which clients the subscription applies to: name=regular-expression pairs."),
     ("metrics", "list", "", "", "", "Prefixes of the names of the metrics that clients push; `*` for all."),
 )
