@@ -104,7 +104,7 @@ def read_records(data: memoryview, pos: int) -> tuple[memoryview | None, int]:
 def read_compact_records(data: memoryview, pos: int) -> tuple[memoryview | None, int]:
     length, pos = read_uvarint(data, pos)
     end = pos + length - 1
-    if 0 < length and end <= len(data):
+    if length > 0 and end <= len(data):
         return data[pos:end], end
     return (None, pos) if length == 0 else _slice(data, pos, length - 1)
 

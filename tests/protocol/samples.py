@@ -81,7 +81,7 @@ def kafka_python() -> dict[str, Any]:
     """kafka-python's message classes by name: a codec that others wrote."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from kafka.protocol import admin, consumer, metadata, producer, sasl  # noqa: PLC0415
+        from kafka.protocol import admin, consumer, metadata, producer, sasl
 
     modules = (admin, consumer, metadata, producer, sasl)
     return {name: value for module in modules for name, value in vars(module).items() if isinstance(value, type)}

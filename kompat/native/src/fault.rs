@@ -34,6 +34,7 @@ impl Fault {
         Self { code: INVALID_RECORD, message: message.into(), records: Vec::new() }
     }
 
+    #[cold]
     pub fn record(index: u32, message: &str) -> Self {
         Self { code: INVALID_RECORD, message: format!("record {index}: {message}"), records: vec![index] }
     }

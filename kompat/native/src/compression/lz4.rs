@@ -5,10 +5,10 @@ use std::ffi::CStr;
 use std::ptr;
 
 use lz4_sys::{
-    BlockChecksum, BlockMode, BlockSize, ContentChecksum, FrameType, LZ4F_VERSION, LZ4F_compressBegin, LZ4F_compressBound,
-    LZ4F_compressEnd, LZ4F_compressUpdate, LZ4F_createCompressionContext, LZ4F_createDecompressionContext,
-    LZ4F_decompress, LZ4F_freeCompressionContext, LZ4F_freeDecompressionContext, LZ4F_getErrorName, LZ4F_isError,
-    LZ4FCompressionContext, LZ4FDecompressionContext, LZ4FFrameInfo, LZ4FPreferences,
+    BlockChecksum, BlockMode, BlockSize, ContentChecksum, FrameType, LZ4F_VERSION, LZ4F_compressBegin,
+    LZ4F_compressBound, LZ4F_compressEnd, LZ4F_compressUpdate, LZ4F_createCompressionContext,
+    LZ4F_createDecompressionContext, LZ4F_decompress, LZ4F_freeCompressionContext, LZ4F_freeDecompressionContext,
+    LZ4F_getErrorName, LZ4F_isError, LZ4FCompressionContext, LZ4FDecompressionContext, LZ4FFrameInfo, LZ4FPreferences,
 };
 
 use super::{damaged, grow};
@@ -115,7 +115,8 @@ pub fn compress(data: &[u8], level: Option<i32>) -> Outcome<Vec<u8>> {
     // SAFETY: each call gets the room that the ones before it left, and only what was written becomes the vector's.
     unsafe {
         let mut at = checked(LZ4F_compressBegin(context(), start, bound, &preferences))?;
-        at += checked(LZ4F_compressUpdate(context(), start.add(at), bound - at, data.as_ptr(), data.len(), ptr::null()))?;
+        at +=
+            checked(LZ4F_compressUpdate(context(), start.add(at), bound - at, data.as_ptr(), data.len(), ptr::null()))?;
         at += checked(LZ4F_compressEnd(context(), start.add(at), bound - at, ptr::null()))?;
         out.set_len(at);
     }

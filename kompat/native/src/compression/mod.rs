@@ -29,7 +29,12 @@ thread_local! {
 }
 
 /// Unpack into scratch space and let `work` look at it.
-pub fn with_decompressed<T>(codec: u8, data: &[u8], limit: usize, work: impl FnOnce(&[u8]) -> Outcome<T>) -> Outcome<T> {
+pub fn with_decompressed<T>(
+    codec: u8,
+    data: &[u8],
+    limit: usize,
+    work: impl FnOnce(&[u8]) -> Outcome<T>,
+) -> Outcome<T> {
     if codec == NONE {
         return work(data);
     }
@@ -80,9 +85,9 @@ fn damaged(codec: &str, reason: impl std::fmt::Display) -> Fault {
 pub fn is_long(codec: u8, packed: usize) -> bool {
     let most = match codec {
         NONE => 384 << 10,
-        SNAPPY | LZ4 => 24 << 10,
-        ZSTD => 12 << 10,
-        _ => 6 << 10,
+        SNAPPY | LZ4 => 32 << 10,
+        ZSTD => 16 << 10,
+        _ => 8 << 10,
     };
     packed > most
 }
@@ -90,7 +95,12 @@ pub fn is_long(codec: u8, packed: usize) -> bool {
 /// Compress `data`; without a level, the codec's default.
 #[pyfunction]
 #[pyo3(signature = (codec, data, level=None))]
-fn compress<'py>(py: Python<'py>, codec: u8, data: &Bound<'py, PyAny>, level: Option<i32>) -> PyResult<Bound<'py, PyBytes>> {
+fn compress<'py>(
+    py: Python<'py>,
+    codec: u8,
+    data: &Bound<'py, PyAny>,
+    level: Option<i32>,
+) -> PyResult<Bound<'py, PyBytes>> {
     let bytes = Bytes::of(data)?;
     let data = bytes.as_slice();
     let packed = detached_if(py, is_long(codec, data.len() / 2), || match codec {
@@ -106,7 +116,12 @@ fn compress<'py>(py: Python<'py>, codec: u8, data: &Bound<'py, PyAny>, level: Op
 
 /// Decompress `data`; more than `limit` bytes of output are refused.
 #[pyfunction]
-fn decompress<'py>(py: Python<'py>, codec: u8, data: &Bound<'py, PyAny>, limit: usize) -> PyResult<Bound<'py, PyBytes>> {
+fn decompress<'py>(
+    py: Python<'py>,
+    codec: u8,
+    data: &Bound<'py, PyAny>,
+    limit: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
     let bytes = Bytes::of(data)?;
     let data = bytes.as_slice();
     if codec == NONE {

@@ -27,7 +27,8 @@ fn frames(context: &mut DCtx<'_>, data: &[u8], out: &mut Vec<u8>, limit: usize) 
         grow(out, data.len(), limit)?;
         let before = (input.pos(), out.len());
         let mut output = OutBuffer::around_pos(out, before.1);
-        let hint = context.decompress_stream(&mut output, &mut input).map_err(|code| damaged("zstd", get_error_name(code)))?;
+        let hint =
+            context.decompress_stream(&mut output, &mut input).map_err(|code| damaged("zstd", get_error_name(code)))?;
         if hint == 0 && input.pos() == data.len() {
             return Ok(());
         }

@@ -121,25 +121,22 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    #[inline]
+    #[inline(always)]
     fn read(cursor: &mut Cursor<'a>, index: u32) -> Outcome<Self> {
-        let Some(length) = cursor.varint() else {
-            return Err(Fault::record(index, "its length is cut off"));
-        };
-        let start = cursor.position();
-        if length < 0 || length as usize > cursor.remaining() {
+        // The next record's place follows from the length alone, not from the fields, so the processor need not wait
+        // for one record's fields before it begins with the next.
+        let Some(body) = cursor.varint().and_then(|length| cursor.take(usize::try_from(length).ok()?)) else {
             return Err(Fault::record(index, "its length does not fit the batch"));
-        }
-        let Some(view) = Self::read_body(cursor) else {
-            return Err(Fault::record(index, "its fields do not fit its length"));
         };
-        if cursor.position() - start != length as usize {
-            return Err(Fault::record(index, "its fields do not add up to its length"));
+        let mut fields = Cursor::new(body);
+        match Self::read_body(&mut fields) {
+            Some(view) if fields.remaining() == 0 => Ok(view),
+            Some(_) => Err(Fault::record(index, "its fields do not add up to its length")),
+            None => Err(Fault::record(index, "its fields do not fit its length")),
         }
-        Ok(view)
     }
 
-    #[inline]
+    #[inline(always)]
     fn read_body(cursor: &mut Cursor<'a>) -> Option<Self> {
         cursor.byte()?; // attributes: none are defined
         let timestamp_delta = cursor.varlong()?;
@@ -155,7 +152,7 @@ impl<'a> View<'a> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn nullable<'a>(cursor: &mut Cursor<'a>) -> Option<Option<&'a [u8]>> {
     match cursor.varint()? {
         length if length >= 0 => cursor.take(length as usize).map(Some),
@@ -165,7 +162,7 @@ fn nullable<'a>(cursor: &mut Cursor<'a>) -> Option<Option<&'a [u8]>> {
 }
 
 /// The next of a record's headers: its key cannot be null, its value can.
-#[inline]
+#[inline(always)]
 pub fn next_header<'a>(cursor: &mut Cursor<'a>) -> Option<(&'a [u8], Option<&'a [u8]>)> {
     let length = usize::try_from(cursor.varint()?).ok()?;
     let key = cursor.take(length)?;

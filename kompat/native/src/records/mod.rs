@@ -22,7 +22,13 @@ fn checksum(data: &Bound<'_, PyAny>, start: usize) -> PyResult<u32> {
 
 /// Check one whole batch: CRC, compression, every record. Raises BatchError.
 #[pyfunction]
-fn check_batch(py: Python<'_>, batch: &Bound<'_, PyAny>, require_keys: bool, limit: usize, needles: Vec<Vec<u8>>) -> PyResult<Facts> {
+fn check_batch(
+    py: Python<'_>,
+    batch: &Bound<'_, PyAny>,
+    require_keys: bool,
+    limit: usize,
+    needles: Vec<Vec<u8>>,
+) -> PyResult<Facts> {
     let bytes = Bytes::of(batch)?;
     let batch = Batch::parse(bytes.as_slice())?;
     Ok(detached_if(py, batch.is_long(), || check::facts(&batch, require_keys, limit, &needles))?)
@@ -30,7 +36,12 @@ fn check_batch(py: Python<'_>, batch: &Bound<'_, PyAny>, require_keys: bool, lim
 
 /// The first record at or after `timestamp` as (offset, timestamp), or None.
 #[pyfunction]
-fn find_by_timestamp(py: Python<'_>, batch: &Bound<'_, PyAny>, timestamp: i64, limit: usize) -> PyResult<Option<(i64, i64)>> {
+fn find_by_timestamp(
+    py: Python<'_>,
+    batch: &Bound<'_, PyAny>,
+    timestamp: i64,
+    limit: usize,
+) -> PyResult<Option<(i64, i64)>> {
     let bytes = Bytes::of(batch)?;
     let batch = Batch::parse(bytes.as_slice())?;
     Ok(detached_if(py, batch.is_long(), || check::find(&batch, timestamp, limit))?)
@@ -45,7 +56,11 @@ fn read_records<'py>(py: Python<'py>, batch: &Bound<'py, PyAny>, limit: usize) -
 
 /// Records as the uncompressed payload of a batch.
 #[pyfunction]
-fn write_records<'py>(records: &Bound<'py, PyAny>, base_offset: i64, base_timestamp: i64) -> PyResult<Bound<'py, PyBytes>> {
+fn write_records<'py>(
+    records: &Bound<'py, PyAny>,
+    base_offset: i64,
+    base_timestamp: i64,
+) -> PyResult<Bound<'py, PyBytes>> {
     let payload = objects::write(records, base_offset, base_timestamp)?;
     Ok(PyBytes::new(records.py(), &payload))
 }

@@ -14,13 +14,11 @@ pub fn read<'py>(py: Python<'py>, batch: &Batch<'_>, limit: usize) -> PyResult<B
     let records = PyList::empty(py);
     let mut failure = None;
     batch.with_payload(limit, |payload| {
-        batch.walk(payload, |_, record| {
-            match to_python(py, batch, &record).and_then(|item| records.append(item)) {
-                Ok(()) => Ok(Walk::On),
-                Err(error) => {
-                    failure = Some(error);
-                    Ok(Walk::Stop)
-                }
+        batch.walk(payload, |_, record| match to_python(py, batch, &record).and_then(|item| records.append(item)) {
+            Ok(()) => Ok(Walk::On),
+            Err(error) => {
+                failure = Some(error);
+                Ok(Walk::Stop)
             }
         })
     })?;

@@ -12,24 +12,19 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0 }
     }
 
-    #[inline]
-    pub fn position(&self) -> usize {
-        self.at
-    }
-
-    #[inline]
+    #[inline(always)]
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;
         Some(byte)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let end = self.at.checked_add(length)?;
         let taken = self.bytes.get(self.at..end)?;
@@ -37,7 +32,7 @@ impl<'a> Cursor<'a> {
         Some(taken)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn varint(&mut self) -> Option<i32> {
         let raw = self.unsigned(28)?;
         // More than 32 bits are cut off, as the Java client does it.
@@ -45,14 +40,14 @@ impl<'a> Cursor<'a> {
         Some((raw >> 1) as i32 ^ -((raw & 1) as i32))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn varlong(&mut self) -> Option<i64> {
         let raw = self.unsigned(63)?;
         Some((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
     /// Seven bits to a byte, the lowest first; nearly all in a record are of one or two bytes.
-    #[inline]
+    #[inline(always)]
     fn unsigned(&mut self, last_shift: u32) -> Option<u64> {
         let first = self.byte()?;
         if first < 0x80 {
