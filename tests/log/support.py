@@ -1,7 +1,9 @@
 """A partition on a store in memory whose turns end when the test says so."""
 
 import asyncio
+import atexit
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -9,7 +11,7 @@ from kompat.clock import ManualClock
 from kompat.config.topic import TopicConfig
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log.cache import TailCache
-from kompat.log.cleaning import Cleaner, CleanerSettings
+from kompat.log.cleaning import Cleaner, CleanerSettings, Throttle
 from kompat.log.commit import Pending
 from kompat.log.memory import MemoryStore
 from kompat.log.partition import Appended, Isolation, Origin, Partition, ReadResult
@@ -22,6 +24,30 @@ NOW = 1_700_000_000_000
 UNCOMMITTED, COMMITTED = Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED
 
 
+class InlineExecutor(ThreadPoolExecutor):
+    """Does the work where it is asked to: a thousand property tests need no threads."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - handed on, as an executor does
+            future.set_exception(error)
+        return future
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """asyncio.run, on one loop that is kept."""
+    if not _loops:
+        _loops.append(asyncio.new_event_loop())
+        _loops[0].set_default_executor(InlineExecutor())
+        atexit.register(_loops[0].close)
+    return _loops[0].run_until_complete(work)
+
+
+_loops: list[asyncio.AbstractEventLoop] = []
+
+
 class Disk(MemoryStore):
     """Refuses to write while it is full."""
 
@@ -32,6 +58,11 @@ class Disk(MemoryStore):
             self._staged.clear()
             raise StorageError("no space left")
         super().flush()
+
+
+class Restless(Throttle):
+    def spent(self, size: int) -> None:
+        """Nobody else needs the interpreter."""
 
 
 class ManualCommit:
@@ -137,18 +168,20 @@ class Log:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Await something that needs turns to end."""
 
-        async def run() -> T:
+        async def turns() -> T:
             task = asyncio.ensure_future(work)
             while not task.done():
                 self.commit.end_turn()
                 await asyncio.sleep(0)
             return task.result()
 
-        return asyncio.run(run())
+        return run(turns())
 
     def compact(self, *, memory: int = 1 << 20) -> bool:
         """Run the cleaner, whether it is due or not."""
         cleaner = Cleaner(CleanerSettings(dedupe_buffer_size=memory))
+        cleaner._executor = InlineExecutor()
+        cleaner._throttle = Restless(float("inf"))
         try:
             return self.run(cleaner.clean(self.partition, self.clock.now()))
         finally:
@@ -171,7 +204,7 @@ class Log:
     def read_stored(
         self, offset: int = 0, max_bytes: int = 1 << 20, isolation: Isolation = UNCOMMITTED, *, minimum_one: bool = True
     ) -> ReadResult:
-        return asyncio.run(self.partition.read_stored(Offset(offset), max_bytes, isolation, minimum_one=minimum_one))
+        return run(self.partition.read_stored(Offset(offset), max_bytes, isolation, minimum_one=minimum_one))
 
     def records(self, offset: int = 0, isolation: Isolation = UNCOMMITTED) -> list[Record]:
         """All records from `offset` on, read as a consumer reads them: run by run."""

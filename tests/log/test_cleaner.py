@@ -1,14 +1,12 @@
 """Compaction: the rules by name."""
 
-import asyncio
-
 import pytest
 
 from kompat.log import cleaning
 from kompat.log.cleaner import dirty_part, is_due
 from kompat.protocol.compression import Compression
 from kompat.protocol.records import ControlType, Record, build_batch, split_batches
-from tests.log.support import COMMITTED, NOW, UNCOMMITTED, Log, batch
+from tests.log.support import COMMITTED, NOW, UNCOMMITTED, Log, batch, run
 
 COMPACT = {"compact": True, "delete": False, "min_cleanable_dirty_ratio": 0.0}
 TRANSACTION = {"producer_epoch": 0, "is_transactional": True}
@@ -229,7 +227,7 @@ def test_the_newest_timestamp_is_that_of_what_is_left() -> None:
     log.append(b"2", timestamp=NOW)
     log.roll()
     log.compact()
-    found = asyncio.run(log.partition.max_timestamp_offset())
+    found = run(log.partition.max_timestamp_offset())
     assert found is not None
     assert (found.offset, found.timestamp) == (1, NOW)
 

@@ -1,14 +1,12 @@
 """Append, commit and read: the rules by name."""
 
-import asyncio
-
 import pytest
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.partition import ALL_COMMITTED, FoundOffset, Isolation, Partition
 from kompat.protocol.records import ControlType, Record, build_batch
 from kompat.types import Offset
-from tests.log.support import COMMITTED, NOW, UNCOMMITTED, Log, batch, records_of
+from tests.log.support import COMMITTED, NOW, UNCOMMITTED, Log, batch, records_of, run
 
 TRANSACTION = {"producer_epoch": 0, "is_transactional": True}
 
@@ -324,7 +322,7 @@ def test_a_duplicate_of_what_is_under_way_waits_for_it() -> None:
 
 # -- offsets by time ---------------------------------------------------------------------------------------------------
 def at_time(log: Log, timestamp: int, isolation: Isolation = UNCOMMITTED) -> int | None:
-    found = asyncio.run(log.partition.offset_for_time(timestamp, isolation))
+    found = run(log.partition.offset_for_time(timestamp, isolation))
     return found.offset if found else None
 
 
@@ -360,15 +358,15 @@ def test_the_newest_timestamp_is_found_with_its_first_record() -> None:
     log = Log(segment_bytes=200)
     for t in (0, 50, 20, 50):
         log.append(b"x" * 50, b"y", timestamp=NOW + t)
-    found = asyncio.run(log.partition.max_timestamp_offset())
+    found = run(log.partition.max_timestamp_offset())
     assert found == FoundOffset(Offset(2), NOW + 50, 0)
     delete(log, 5)
-    found = asyncio.run(log.partition.max_timestamp_offset())
+    found = run(log.partition.max_timestamp_offset())
     assert found == FoundOffset(Offset(6), NOW + 50, 0)
 
 
 def test_an_empty_log_has_no_newest_record() -> None:
-    assert asyncio.run(Log().partition.max_timestamp_offset()) is None
+    assert run(Log().partition.max_timestamp_offset()) is None
 
 
 def test_nothing_beyond_the_stable_offset_is_found_by_time() -> None:
@@ -387,13 +385,7 @@ def test_latest_depends_on_the_isolation() -> None:
 
 # -- DeleteRecords -----------------------------------------------------------------------------------------------------
 def delete(log: Log, offset: int) -> int:
-    async def run() -> int:
-        deleting = asyncio.ensure_future(log.partition.delete_records(Offset(offset)))
-        await asyncio.sleep(0)
-        log.commit.end_turn()
-        return await deleting
-
-    return asyncio.run(run())
+    return log.run(log.partition.delete_records(Offset(offset)))
 
 
 def test_deleting_records_moves_the_start_and_stays_after_a_kill() -> None:
