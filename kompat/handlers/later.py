@@ -51,6 +51,6 @@ class Later(Generic[T]):
         """For callers that are coroutines anyway: tests, and handlers that call handlers."""
         if not self.is_done:
             waiter = asyncio.get_running_loop().create_future()
-            self.add_done_callback(lambda _: waiter.done() or waiter.set_result(None))
+            self.add_done_callback(lambda _: None if waiter.done() else waiter.set_result(None))
             yield from waiter.__await__()
         return self.result()
