@@ -110,7 +110,11 @@ def read_header(buffer: Buffer, pos: int = 0) -> BatchHeader:
 
 
 def split_batches(buffer: memoryview) -> list[memoryview]:
-    """The batches that lie in `buffer` one after the other and fill it."""
+    """The batches that lie in `buffer` one after the other and fill it.
+
+    What is not that gets Kafka's error: INVALID_RECORD for a batch that is cut off or of an old format, which no retry
+    can mend, else CORRUPT_MESSAGE. Kafka lets up to 16 bytes of rubbish follow a batch; here they are refused.
+    """
     size = len(buffer)
     batches = []
     pos = 0
@@ -123,14 +127,14 @@ def split_batches(buffer: memoryview) -> list[memoryview]:
 
 def _batch_end(buffer: memoryview, pos: int, size: int) -> int:
     if size - pos <= _MAGIC_AT:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{size - pos} bytes are no record batch")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{size - pos} bytes are no record batch")
     length: int = _INT32.unpack_from(buffer, pos + 8)[0]
     if length < _SHORTEST_LENGTH:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is too small")
     end = pos + LOG_OVERHEAD + length
     if end > size:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is more than the {size - pos} bytes that are there"
+            ErrorCode.INVALID_RECORD, f"batch length {length} is more than the {size - pos} bytes that are there"
         )
     magic = buffer[pos + _MAGIC_AT]
     if magic > MAGIC:
@@ -146,6 +150,10 @@ def check_batch(
     batch: Buffer, *, require_keys: bool = False, limit: int = DECOMPRESSED_LIMIT, needles: Sequence[bytes] = ()
 ) -> Facts:
     """Check one whole batch from a client: CRC, compression, every record; raises KafkaError.
+
+    As Kafka, but stricter in two points: offset deltas must count up from 0 (Kafka looks only at compressed batches),
+    and a compressed stream must end where the batch does. Where Kafka answers UNKNOWN_SERVER_ERROR because it did not
+    expect such damage, this answers INVALID_RECORD, or UNSUPPORTED_COMPRESSION_TYPE for an unknown codec.
 
     `needles`: byte strings to look for in the decompressed records; `Facts.hit` tells whether one is there.
     """

@@ -182,11 +182,11 @@ def test_batches_are_split_where_they_end() -> None:
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
-        (lambda b: b[:-1], ErrorCode.CORRUPT_MESSAGE),
-        (lambda b: b[:10], ErrorCode.CORRUPT_MESSAGE),
-        (lambda b: b + b"x", ErrorCode.CORRUPT_MESSAGE),
+        (lambda b: b[:-1], ErrorCode.INVALID_RECORD),
+        (lambda b: b[:10], ErrorCode.INVALID_RECORD),
+        (lambda b: b + b"x", ErrorCode.INVALID_RECORD),
         (lambda b: b[:8] + struct.pack(">i", -5) + b[12:], ErrorCode.CORRUPT_MESSAGE),
-        (lambda b: b[:8] + struct.pack(">i", 2**31 - 1) + b[12:], ErrorCode.CORRUPT_MESSAGE),
+        (lambda b: b[:8] + struct.pack(">i", 2**31 - 1) + b[12:], ErrorCode.INVALID_RECORD),
         (lambda b: b[:8] + struct.pack(">i", 20) + b[12:32], ErrorCode.CORRUPT_MESSAGE),
         (lambda b: b[:16] + b"\x01" + b[17:], ErrorCode.INVALID_RECORD),
         (lambda b: b[:16] + b"\x00" + b[17:], ErrorCode.INVALID_RECORD),

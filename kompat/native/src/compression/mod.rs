@@ -78,7 +78,7 @@ fn too_large(limit: usize) -> Fault {
 }
 
 fn damaged(codec: &str, reason: impl std::fmt::Display) -> Fault {
-    Fault::corrupt(format!("{codec} data is damaged: {reason}"))
+    Fault::invalid(format!("{codec} data is damaged: {reason}"))
 }
 
 /// Whether unpacking or packing this much is worth releasing the GIL for (about 50 µs).

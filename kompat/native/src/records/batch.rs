@@ -37,8 +37,10 @@ impl<'a> Batch<'a> {
         if i64::from(length) + 12 != bytes.len() as i64 {
             return Err(Fault::corrupt(format!("batch length {length} is not that of its {} bytes", bytes.len())));
         }
-        if bytes[16] != 2 {
-            return Err(Fault::invalid(format!("batches of format {} are not supported", bytes[16])));
+        match bytes[16] {
+            2 => {}
+            magic @ 0..2 => return Err(Fault::invalid(format!("record batches must have magic 2, not {magic}"))),
+            magic => return Err(Fault::corrupt(format!("magic {magic} is unknown"))),
         }
         Ok(Self {
             base_offset: i64::from_be_bytes(field(bytes, 0)),
