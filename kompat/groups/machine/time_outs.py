@@ -1,0 +1,96 @@
+"""What happens when time passes: sessions end, rebalances go on without the slow, offsets expire."""
+
+from kompat.groups.machine.classic import ClassicGroup
+from kompat.groups.machine.classic_rebalance import ClassicRebalance
+from kompat.groups.machine.consumer import ConsumerGroup
+from kompat.groups.machine.consumer_heartbeat import ConsumerProtocol
+from kompat.groups.machine.offset_protocol import OffsetProtocol
+from kompat.groups.machine.state import GroupState, TimerKey, TimerKind, Turn
+from kompat.groups.records import GroupMetadata, MemberState
+
+MAX_EXPIRED_AT_ONCE = 1_000  # records; the rest follows in batches of its own
+
+
+class TimeOuts:
+    def __init__(
+        self, state: GroupState, rebalance: ClassicRebalance, consumer: ConsumerProtocol, offsets: OffsetProtocol
+    ) -> None:
+        self._state = state
+        self._rebalance = rebalance
+        self._consumer = consumer
+        self._offsets = offsets
+        self._to_expire: list[str] = []  # groups whose offsets were not looked at yet in this round
+
+    def start(self, turn: Turn) -> None:
+        """Members that the log knows of get a full session to make themselves heard."""
+        for group in self._state.groups.values():
+            if isinstance(group, ConsumerGroup):
+                self._start_consumer(group, turn)
+            else:
+                for member in group.members.values():
+                    self._rebalance.hear_of(group, member, turn)
+                if len(group.members) > self._state.settings.max_size:
+                    self._rebalance.prepare(group, turn)
+        self._schedule_expiry(turn, self._state.settings.offsets_retention_check_interval_ms)
+
+    def _start_consumer(self, group: ConsumerGroup, turn: Turn) -> None:
+        timeout = self._state.settings.consumer_of(group.group_id).session_timeout_ms
+        for member in group.members.values():
+            self._state.schedule(TimerKey(TimerKind.SESSION, group.group_id, member.member_id), turn, timeout)
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                key = TimerKey(TimerKind.REBALANCE, group.group_id, member.member_id)
+                self._state.schedule(key, turn, member.rebalance_timeout_ms, member.epoch)
+
+    def run_due(self, turn: Turn) -> None:
+        """Until something has to be written: what comes after it has to see it applied."""
+        while not turn.records and (due := self._state.timers.pop_due(turn.now)) is not None:
+            key, payload = due
+            if key.kind is TimerKind.EXPIRE_OFFSETS:
+                self._expire_offsets(turn)
+                continue
+            group = self._state.groups.get(key.group_id)
+            if isinstance(group, ClassicGroup):
+                self._run_classic(group, key, payload, turn)
+            elif isinstance(group, ConsumerGroup):
+                self._run_consumer(group, key, payload, turn)
+
+    def _run_classic(self, group: ClassicGroup, key: TimerKey, payload: int, turn: Turn) -> None:
+        if key.kind is TimerKind.CLASSIC_SESSION:
+            self._rebalance.session_expired(group, key.member_id, turn)
+        elif key.kind is TimerKind.CLASSIC_JOIN:
+            self._rebalance.join_expired(group, turn)
+        elif key.kind is TimerKind.CLASSIC_INITIAL_JOIN:
+            self._rebalance.initial_delay_over(group, payload, turn)
+        elif key.kind is TimerKind.CLASSIC_SYNC:
+            self._rebalance.sync_expired(group, payload, turn)
+
+    def _run_consumer(self, group: ConsumerGroup, key: TimerKey, payload: int, turn: Turn) -> None:
+        if key.kind is TimerKind.REBALANCE:
+            member = group.members.get(key.member_id)
+            if member is None or member.epoch != payload:
+                return  # it has moved on in time
+        if key.kind in (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.REJOIN, TimerKind.SYNC):
+            self._consumer.time_is_up(group, key.member_id, turn)
+
+    # --- offsets
+
+    def _schedule_expiry(self, turn: Turn, delay_ms: int) -> None:
+        self._state.schedule(TimerKey(TimerKind.EXPIRE_OFFSETS), turn, delay_ms)
+
+    def _expire_offsets(self, turn: Turn) -> None:
+        if not self._to_expire:
+            self._to_expire = list(self._state.groups)
+        while self._to_expire and len(turn.records) < MAX_EXPIRED_AT_ONCE:
+            group = self._state.groups.get(self._to_expire.pop())
+            if group is not None and self._offsets.expire(group.group_id, turn) and group.is_empty:
+                self.delete(group, turn)
+        interval = self._state.settings.offsets_retention_check_interval_ms
+        self._schedule_expiry(turn, 0 if self._to_expire else interval)
+
+    def delete(self, group: ClassicGroup | ConsumerGroup, turn: Turn) -> None:
+        """An empty group that nothing is left of."""
+        if isinstance(group, ClassicGroup):
+            self._rebalance.cancel_timers(group)
+            turn.records.append(GroupMetadata(group_id=group.group_id, value=None))
+        else:
+            turn.records += group.tombstones()
