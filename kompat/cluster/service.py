@@ -48,6 +48,7 @@ class ClusterService:
         self._runtime: Runtime[ClusterMachine, ClusterRecord] = Runtime(
             ClusterMachine, ClusterCodec(), self.log, clock=clock, store=self.log.store, listener=self
         )
+        self._default_entries: tuple[int, list[ConfigEntry]] = (-1, [])
         self._producer_ids = iter(range(0))
         self._allocating: asyncio.Future[range] | None = None
 
@@ -171,11 +172,17 @@ class ClusterService:
         topic = self.topic(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe.topic_entries(topic.configs, self._config)
+        return self.describe_configs_of(topic)
 
     def describe_configs_of(self, topic: Topic) -> list[ConfigEntry]:
-        """Also of a topic that does not exist: one that was only validated."""
-        return describe.topic_entries(topic.configs, self._config)
+        """Also of a topic that does not exist: one that was only validated. Topics without settings share one list."""
+        if topic.configs:
+            return describe.topic_entries(topic.configs, self._config)
+        version, entries = self._default_entries
+        if version != self._config.version:
+            entries = describe.topic_entries({}, self._config)
+            self._default_entries = (self._config.version, entries)
+        return entries
 
     def _describe_broker(self, name: str) -> list[ConfigEntry]:
         if not name:

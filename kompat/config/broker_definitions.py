@@ -1,11 +1,12 @@
 """The broker settings that kompat acts on: name, type, default, check, how it may be changed while the broker runs, documentation.
 
-Names, types and defaults are Kafka 4.3's, but for where the broker listens and keeps its data.
+Names, types and defaults are Kafka 4.3's, but for where the broker listens and keeps its data. Its sockets are opened
+once, so `listeners` cannot be changed as in Kafka; what clients are told can.
 """
 
 # fmt: off
 BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
-    ("advertised.listeners", "list", None, "", "", "The addresses that clients are told to connect to; unset: the address a client dialled."),
+    ("advertised.listeners", "list", None, "", "broker", "The addresses that clients are told to connect to; unset: the address a client dialled."),
     ("auto.create.topics.enable", "bool", "true", "", "", "Create a topic when a client asks for the metadata of one that is missing."),
     ("broker.id", "int", "-1", "", "", "The older name of `node.id`, read where that is not given."),
     ("broker.rack", "string", None, "", "", "The rack this broker stands in, for placing replicas apart."),
@@ -23,8 +24,8 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("group.max.size", "int", "2147483647", "1..", "", "The most members a classic group may have."),
     ("group.min.session.timeout.ms", "int", "6000", "", "", "The shortest session time-out a classic group member may ask for."),
     ("inter.broker.listener.name", "string", None, "", "", "The listener that brokers use among themselves; kompat finds its peers by its own transport."),
-    ("listener.security.protocol.map", "string", "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "", "broker", "The security protocol of each listener name."),
-    ("listeners", "list", "PLAINTEXT://127.0.0.1:9092", "", "broker", "Where the broker listens, as NAME://host:port."),
+    ("listener.security.protocol.map", "string", "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "", "", "The security protocol of each listener name."),
+    ("listeners", "list", "PLAINTEXT://127.0.0.1:9092", "", "", "Where the broker listens, as NAME://host:port."),
     ("log.cleaner.backoff.ms", "long", "15000", "0..", "cluster", "How long the cleaner rests when there is nothing to compact."),
     ("log.cleaner.dedupe.buffer.size", "long", "134217728", "", "cluster", "Bytes of memory that compaction may use for its map of keys."),
     ("log.cleaner.delete.retention.ms", "long", "86400000", "0..", "cluster", "How long compacted topics keep tombstones unless they say otherwise."),
@@ -101,8 +102,8 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
 
 # What Kafka has no setting for.
 OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
-    ("kompat.cache.bytes", "long", "134217728", "0..", "cluster", "Bytes of recent batches that are kept in memory for readers at the tail of their logs."),
-    ("kompat.disk.reserve.bytes", "long", "67108864", "0..", "cluster", "Writes are refused while the disk has less free space than this."),
+    ("kompat.cache.bytes", "long", "134217728", "0..", "", "Bytes of recent batches that are kept in memory for readers at the tail of their logs."),
+    ("kompat.disk.reserve.bytes", "long", "67108864", "0..", "", "Writes are refused while the disk has less free space than this."),
     ("kompat.fsync", "string", "never", "always|interval|never", "", "When the log is forced to disk: before the acknowledgement, at an interval, or when the operating system likes."),
     ("kompat.fsync.interval.ms", "long", "1000", "1..", "", "The time between two forced writes where `kompat.fsync` is `interval`."),
     ("kompat.http.port", "int", "8080", "0..65535", "", "The port of REST, metrics and console; 0 for none."),

@@ -20,6 +20,8 @@ FACTS = [
 ]
 # Where kompat listens and keeps its data, and that it needs no KRaft set-up.
 OURS = {"listeners", "log.dir", "node.id", "controller.listener.names", "process.roles", "advertised.listeners"}
+# kompat opens its sockets once, but lets an operator change what clients are told.
+SOCKETS = {"listeners": True, "listener.security.protocol.map": True, "advertised.listeners": False}
 
 
 def test_every_setting_of_kafka_is_known_with_its_type() -> None:
@@ -47,9 +49,14 @@ def _shown(definition: Definition) -> str | None:
 def test_what_may_be_changed_while_the_broker_runs_is_as_in_kafka() -> None:
     for kind, name, _, _, read_only, sensitive, _ in FACTS:
         definition = TABLES[kind][name]
-        if kind == "broker":
+        if kind == "broker" and name not in SOCKETS:
             assert (definition.update is Update.READ_ONLY) == (read_only == "1"), name
         assert definition.is_sensitive == (sensitive == "1"), name
+
+
+@pytest.mark.parametrize(("name", "is_read_only"), SOCKETS.items())
+def test_the_advertised_address_may_be_changed_but_not_the_sockets(name: str, is_read_only: bool) -> None:
+    assert (BROKER[name].update is Update.READ_ONLY) == is_read_only
 
 
 def test_nothing_but_our_own_settings_is_listed_beyond_kafkas() -> None:
