@@ -6,10 +6,8 @@ A name that the request has twice is INVALID_REQUEST, and answered once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TypeAlias
 
-from kompat.cluster.describe import ConfigEntry
 from kompat.cluster.requests import NewTopic
 from kompat.cluster.state import Topic
 from kompat.errors import ErrorCode, KafkaError
@@ -21,21 +19,46 @@ FIRST_VERSION_WITH_CONFIGS = 5
 
 Asked: TypeAlias = CreateTopicsRequest.CreatableTopic
 Result: TypeAlias = CreateTopicsResponse.CreatableTopicResult
+Setting: TypeAlias = CreateTopicsResponse.CreatableTopicResult.CreatableTopicConfigs
 
 
 async def handle(ctx: Context, req: CreateTopicsRequest) -> CreateTopicsResponse:
     outcomes = await ctx.services.cluster.create_topics(
         [_wanted(topic) for topic in req.topics], validate_only=req.validate_only
     )
-    with_configs = ctx.api_version >= FIRST_VERSION_WITH_CONFIGS
+    settings = _Settings(ctx)
     return CreateTopicsResponse(
         topics=[
-            _failed(name, outcome)
-            if isinstance(outcome, KafkaError)
-            else _created(outcome, ctx.services.cluster.describe_configs_of(outcome) if with_configs else ())
+            _failed(name, outcome) if isinstance(outcome, KafkaError) else _created(outcome, settings.of(outcome))
             for name, outcome in outcomes.items()
         ]
     )
+
+
+class _Settings:
+    """The settings of new topics. Those with the same settings of their own, mostly none, share the work."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._cluster = ctx.services.cluster
+        self._wanted = ctx.api_version >= FIRST_VERSION_WITH_CONFIGS
+        self._known: dict[tuple[tuple[str, str], ...], list[Setting]] = {}
+
+    def of(self, topic: Topic) -> list[Setting]:
+        if not self._wanted:
+            return []
+        own = tuple(sorted(topic.configs.items()))
+        if own not in self._known:
+            self._known[own] = [
+                Setting(
+                    name=entry.name,
+                    value=entry.value,
+                    read_only=entry.is_read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.is_sensitive,
+                )
+                for entry in self._cluster.describe_configs_of(topic)
+            ]
+        return self._known[own]
 
 
 def _wanted(topic: Asked) -> NewTopic:
@@ -48,7 +71,7 @@ def _wanted(topic: Asked) -> NewTopic:
     )
 
 
-def _created(topic: Topic, configs: Iterable[ConfigEntry]) -> Result:
+def _created(topic: Topic, settings: list[Setting]) -> Result:
     return Result(
         name=topic.name,
         topic_id=topic.id,
@@ -56,16 +79,7 @@ def _created(topic: Topic, configs: Iterable[ConfigEntry]) -> Result:
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=topic.replication_factor,
-        configs=[
-            Result.CreatableTopicConfigs(
-                name=entry.name,
-                value=entry.value,
-                read_only=entry.is_read_only,
-                config_source=entry.source,
-                is_sensitive=entry.is_sensitive,
-            )
-            for entry in configs
-        ],
+        configs=settings,
     )
 
 

@@ -6,6 +6,7 @@ high watermark OFFSET_OUT_OF_RANGE. The answer has the log's new start, once tha
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
@@ -21,11 +22,12 @@ PartitionAnswer: TypeAlias = DeleteRecordsResponse.DeleteRecordsTopicResult.Dele
 
 
 async def handle(ctx: Context, req: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    response = DeleteRecordsResponse(topics=[])
-    for topic in req.topics:
-        answers = [await _answer(ctx, topic.name, asked.partition_index, asked.offset) for asked in topic.partitions]
-        response.topics.append(TopicAnswer(name=topic.name, partitions=answers))
-    return response
+    # All at once, so that they share a commit.
+    asked = [(topic.name, p.partition_index, p.offset) for topic in req.topics for p in topic.partitions]
+    answers = iter(await asyncio.gather(*(_answer(ctx, *each) for each in asked)))
+    return DeleteRecordsResponse(
+        topics=[TopicAnswer(name=t.name, partitions=[next(answers) for _ in t.partitions]) for t in req.topics]
+    )
 
 
 async def _answer(ctx: Context, topic: str, index: int, offset: int) -> PartitionAnswer:

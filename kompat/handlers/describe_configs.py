@@ -6,6 +6,8 @@ means all; keys that do not exist are left out. Synonyms and documentation come 
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from typing import TypeAlias
 
 from kompat.cluster.describe import ConfigEntry
@@ -18,6 +20,8 @@ from kompat.protocol.messages import DescribeConfigsRequest, DescribeConfigsResp
 
 LOGGER_SOURCE = 6  # DYNAMIC_BROKER_LOGGER_CONFIG
 UNKNOWN_TYPE = 0
+KINDS = frozenset(ResourceType)
+AT_A_TIME = 20  # resources
 
 Asked: TypeAlias = DescribeConfigsRequest.DescribeConfigsResource
 Result: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult
@@ -25,34 +29,62 @@ Entry: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigs
 Synonym: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult.DescribeConfigsSynonym
 
 
-def handle(ctx: Context, req: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_result(ctx, req, asked) for asked in req.resources])
+def handle(ctx: Context, req: DescribeConfigsRequest) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+    describer = _Describer(ctx, req)
+    if len(req.resources) > AT_A_TIME:
+        return _all(describer, req)
+    return DescribeConfigsResponse(results=[describer.result(asked) for asked in req.resources])
 
 
-def _result(ctx: Context, req: DescribeConfigsRequest, asked: Asked) -> Result:
-    try:
-        entries = _entries(ctx, req, asked)
-    except KafkaError as error:
-        return _failed(asked, error)
-    keys = set(asked.configuration_keys or ())
-    return Result(
-        error_code=ErrorCode.NONE,
-        error_message="",
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
-        configs=[entry for entry in entries if not keys or entry.name in keys],
-    )
+async def _all(describer: _Describer, req: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Tools ask for all topics at once: others get their turn in between."""
+    results = []
+    for count, asked in enumerate(req.resources, 1):
+        results.append(describer.result(asked))
+        if count % AT_A_TIME == 0:
+            await asyncio.sleep(0)
+    return DescribeConfigsResponse(results=results)
 
 
-def _entries(ctx: Context, req: DescribeConfigsRequest, asked: Asked) -> list[Entry]:
-    if asked.resource_type not in set(ResourceType):
-        raise _refused("")
-    kind = ResourceType(asked.resource_type)
-    if kind is ResourceType.BROKER_LOGGER:
-        _check_node(ctx, asked.resource_name)
-        return [_logger(name, level) for name, level in loggers.levels().items()]
-    found = ctx.services.cluster.describe_configs(Resource(kind, asked.resource_name))
-    return [_entry(entry, req) for entry in found]
+class _Describer:
+    """Describes the resources of one request. Topics with the same settings of their own, mostly none, share the work."""
+
+    def __init__(self, ctx: Context, req: DescribeConfigsRequest) -> None:
+        self._ctx = ctx
+        self._req = req
+        self._of_topics: dict[tuple[tuple[str, str], ...], list[Entry]] = {}
+
+    def result(self, asked: Asked) -> Result:
+        try:
+            entries = self._entries(asked)
+        except KafkaError as error:
+            return _failed(asked, error)
+        keys = set(asked.configuration_keys or ())
+        return Result(
+            error_code=ErrorCode.NONE,
+            error_message="",
+            resource_type=asked.resource_type,
+            resource_name=asked.resource_name,
+            configs=[entry for entry in entries if entry.name in keys] if keys else entries,
+        )
+
+    def _entries(self, asked: Asked) -> list[Entry]:
+        if asked.resource_type not in KINDS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        resource = Resource(ResourceType(asked.resource_type), asked.resource_name)
+        if resource.type is ResourceType.BROKER_LOGGER:
+            _check_node(self._ctx, resource.name)
+            return [_logger(name, level) for name, level in loggers.levels().items()]
+        topic = self._ctx.services.cluster.topic(resource.name) if resource.type is ResourceType.TOPIC else None
+        if topic is None:
+            return self._describe(resource)
+        own = tuple(sorted(topic.configs.items()))
+        if own not in self._of_topics:
+            self._of_topics[own] = self._describe(resource)
+        return self._of_topics[own]
+
+    def _describe(self, resource: Resource) -> list[Entry]:
+        return [_entry(entry, self._req) for entry in self._ctx.services.cluster.describe_configs(resource)]
 
 
 def _check_node(ctx: Context, name: str) -> None:
