@@ -1,10 +1,10 @@
 """What the runtime asks of a state machine and of the way its records are written down."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from kompat.coordination.decision import Decision
-from kompat.types import Millis
+from kompat.types import Millis, Offset
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -48,3 +48,11 @@ class Codec(Protocol[R]):
     def decode(self, key: bytes | None, value: bytes | None) -> R | None:
         """None: nothing that this machine has to know of."""
         ...
+
+
+class BatchCodec(Protocol[R]):
+    """Records as the batches of a log. Most are plain; some stand in a producer's name, or are its end markers."""
+
+    def encode(self, records: Sequence[R], now: Millis) -> Iterable[bytearray]: ...
+
+    def decode(self, batch: memoryview) -> Iterator[tuple[Offset, R]]: ...

@@ -13,15 +13,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from kompat.clock import Clock
+from kompat.coordination.batches import PlainBatches
 from kompat.coordination.decision import Decision
-from kompat.coordination.machine import Codec, Machine, Snapshotting, Timed
-from kompat.coordination.snapshots import Snapshots, encoded
+from kompat.coordination.machine import BatchCodec, Codec, Machine, Snapshotting, Timed
+from kompat.coordination.snapshots import Snapshots
 from kompat.coordination.timers import Alarm
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log.commit import Pending
 from kompat.log.partition import Isolation, Origin, Partition, ReadResult
 from kompat.log.store import PartitionStore
-from kompat.protocol.records import build_batch, iterate, read_header, split_batches
+from kompat.protocol.records import read_header, split_batches
 from kompat.types import Millis, Offset
 
 M = TypeVar("M", bound=Machine[Any])
@@ -52,13 +53,14 @@ class Runtime(Generic[M, R]):
         partition: Partition,
         *,
         clock: Clock,
+        batches: BatchCodec[R] | None = None,
         store: PartitionStore | None = None,
         listener: Listener[R] | None = None,
         snapshot_after: int = _SNAPSHOT_AFTER_BYTES,
     ) -> None:
         """`store` is the partition's: there snapshots are kept, if the machine makes any."""
         self._make = make
-        self._codec = codec
+        self._batches: BatchCodec[R] = batches or PlainBatches(codec)
         self._partition = partition
         self._clock = clock
         self._listener = listener
@@ -92,11 +94,19 @@ class Runtime(Generic[M, R]):
         return decision.reply
 
     def _append(self, records: Sequence[R]) -> None:
-        batch = build_batch(encoded(records, self._codec, self._clock.now()))
-        appended = self._partition.append(memoryview(batch), origin=Origin.INTERNAL)
+        appended = None
+        for batch in self._batches.encode(records, self._clock.now()):
+            # All of a decision goes into one turn of the group commit: it is written as a whole or not at all.
+            try:
+                appended = self._partition.append(memoryview(batch), origin=Origin.INTERNAL)
+            except KafkaError:
+                self._is_loaded = appended is None  # what was appended before it has to be read back
+                raise
+            self._since_snapshot += len(batch)
+        if appended is None:
+            return
         for record in records:
             self.machine.apply(record)
-        self._since_snapshot += len(batch)
         self._tail = appended.pending
         end = Offset(appended.last_offset + 1)
         self._tail.add_done_callback(lambda pending: self._ended(pending, records, end))
@@ -153,9 +163,8 @@ class Runtime(Generic[M, R]):
         pause = loop.time() + _TURN_SECONDS
         for batch in (batch for buffer in found.buffers for batch in split_batches(memoryview(buffer))):
             header = read_header(batch)
-            for each in iterate(batch) if not header.is_control else ():
-                record = self._codec.decode(each.key, each.value)
-                if record is not None and each.offset >= position:
+            for offset, record in self._batches.decode(batch):
+                if offset >= position:
                     machine.apply(record)
             position = Offset(header.last_offset + 1)
             self._since_snapshot += header.size

@@ -6,10 +6,11 @@ from itertools import islice
 from struct import Struct
 from typing import Generic, TypeVar
 
+from kompat.coordination.batches import encoded
 from kompat.coordination.machine import Codec
 from kompat.errors import DamagedData, KafkaError
 from kompat.log.store import PartitionStore
-from kompat.protocol.records import Compression, Record, build_batch, check_batch, iterate, split_batches
+from kompat.protocol.records import Compression, build_batch, check_batch, iterate, split_batches
 from kompat.types import Millis, Offset
 
 R = TypeVar("R")
@@ -55,8 +56,3 @@ class Snapshots(Generic[R]):
             value += build_batch(encoded(part, self._codec, now), compression=Compression.ZSTD)
         self._store.put_state(_NAME, bytes(value))
         return len(value)
-
-
-def encoded(records: Sequence[R], codec: Codec[R], now: Millis) -> list[Record]:
-    """Records as a log batch takes them."""
-    return [Record(index, now, *codec.encode(record)) for index, record in enumerate(records)]

@@ -10,6 +10,7 @@ strayed from an old transaction can never land in a new one.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -52,13 +53,32 @@ class TransactionMachine:
         self._max_timeout_ms = max_timeout_ms
         self._expiration_ms = expiration_ms
         self._transactions: dict[str, Transaction] = {}
+        # (due, transactional id): an entry is void if the id's deadline is another one by now.
+        self._deadlines: list[tuple[int, str]] = []
 
     # -- replicated state ------------------------------------------------------------------------------------------
     def apply(self, record: Record) -> None:
         if isinstance(record, Forgotten):
             self._transactions.pop(record.transactional_id, None)
         else:
-            self._transactions[record.transaction.transactional_id] = record.transaction
+            transaction = record.transaction
+            self._transactions[transaction.transactional_id] = transaction
+            due = self._due(transaction)
+            if due is not None:
+                heapq.heappush(self._deadlines, (due, transaction.transactional_id))
+
+    def _due(self, transaction: Transaction) -> int | None:
+        """When something has to be done about it that nobody asks for."""
+        if transaction.state is State.ONGOING:
+            return transaction.start_ms + transaction.timeout_ms
+        if transaction.state in PREPARED:
+            return None
+        return transaction.updated_ms + self._expiration_ms
+
+    def _is_void(self, deadline: tuple[int, str]) -> bool:
+        due, transactional_id = deadline
+        transaction = self._transactions.get(transactional_id)
+        return transaction is None or self._due(transaction) != due
 
     # -- commands --------------------------------------------------------------------------------------------------
     def init_producer(
@@ -187,15 +207,21 @@ class TransactionMachine:
             )
         return Decision([Changed(completed)], None)
 
+    def next_deadline(self) -> Millis | None:
+        while self._deadlines and self._is_void(self._deadlines[0]):
+            heapq.heappop(self._deadlines)
+        return Millis(self._deadlines[0][0]) if self._deadlines else None
+
     def tick(self, now: Millis) -> Decision[Record, None]:
         """Abort what has been open for longer than its time-out; forget ids that nobody has used for long."""
-        records: list[Record] = []
-        for each in self._transactions.values():
-            if each.state is State.ONGOING and each.start_ms + each.timeout_ms <= now:
-                records.append(Changed(self._fenced_abort(each, now)))
-            elif each.state in (State.EMPTY, *COMPLETED) and each.updated_ms + self._expiration_ms <= now:
-                records.append(Forgotten(each.transactional_id))
-        return Decision(records, None)
+        records: dict[str, Record] = {}
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline = heapq.heappop(self._deadlines)
+            if not self._is_void(deadline):
+                late = self._transactions[deadline[1]]
+                is_open = late.state is State.ONGOING
+                records[deadline[1]] = Changed(self._fenced_abort(late, now)) if is_open else Forgotten(deadline[1])
+        return Decision(list(records.values()), None)
 
     # -- questions -------------------------------------------------------------------------------------------------
     def to_complete(self) -> Iterator[Transaction]:

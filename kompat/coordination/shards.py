@@ -1,0 +1,67 @@
+"""A machine spread over the partitions of an internal topic: each key has its home by its hash, as in Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from kompat.coordination.machine import Machine
+from kompat.coordination.runtime import Runtime
+from kompat.log.partition import Partition
+
+M = TypeVar("M", bound=Machine[Any])
+R = TypeVar("R")
+
+
+def home_of(key: str, partitions: int) -> int:
+    """Java's String.hashCode over UTF-16, its absolute value, modulo: where Apache Kafka puts the key too."""
+    value = 0
+    encoded = key.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(encoded), 2):
+        value = (31 * value + (encoded[i] << 8 | encoded[i + 1])) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
+
+
+class Shards(Generic[M, R]):
+    def __init__(
+        self,
+        make: Callable[[Partition], Runtime[M, R]],
+        existing: Callable[[], Sequence[Partition]],
+        ensure: Callable[[], Awaitable[Sequence[Partition]]],
+    ) -> None:
+        """`existing` gives the topic's partitions, none if there is no topic yet; `ensure` makes the topic first."""
+        self._make = make
+        self._existing = existing
+        self._ensure = ensure
+        self._runtimes: dict[int, Runtime[M, R]] = {}
+
+    async def start(self) -> None:
+        """Take up all that was under way: deadlines run on, prepared ends are completed."""
+        await asyncio.gather(*(self._open(partition).load() for partition in self._existing()))
+
+    async def close(self) -> None:
+        await asyncio.gather(*(runtime.close() for runtime in self._runtimes.values()))
+
+    async def home(self, key: str) -> Runtime[M, R]:
+        partitions = self._existing() or await self._ensure()
+        return self._open(partitions[home_of(key, len(partitions))])
+
+    def known_home(self, key: str) -> Runtime[M, R] | None:
+        """The key's home if there can be anything in it."""
+        partitions = self._existing()
+        return self._open(partitions[home_of(key, len(partitions))]) if partitions else None
+
+    def at(self, index: int) -> Runtime[M, R] | None:
+        partitions = self._existing()
+        return self._open(partitions[index]) if index < len(partitions) else None
+
+    def all(self) -> Iterable[Runtime[M, R]]:
+        return [self._open(partition) for partition in self._existing()]
+
+    def _open(self, partition: Partition) -> Runtime[M, R]:
+        runtime = self._runtimes.get(partition.index)
+        if runtime is None:
+            runtime = self._runtimes[partition.index] = self._make(partition)
+        return runtime
