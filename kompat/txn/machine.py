@@ -141,13 +141,14 @@ class TransactionMachine:
         )
         return Decision([Changed(ongoing)], None)
 
-    def verify_partition(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
+    def verify(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> Decision[Record, None]:
         """May the producer write to the partition in its transaction? (For clients that add partitions themselves.)"""
         known = self._held_by(transactional_id, producer)
         if known.state in PREPARED:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.state is not State.ONGOING or partition not in known.partitions:
             raise KafkaError(ErrorCode.TRANSACTION_ABORTABLE)
+        return Decision([], None)
 
     def end(
         self,

@@ -137,9 +137,9 @@ def test_verification_asks_for_an_open_transaction_with_the_partition() -> None:
     producer = c.init()
     c.add(producer, P0)
 
-    c.machine.verify_partition(ID, producer, P0)
+    c.machine.verify(ID, producer, P0)
 
-    assert refused(lambda: c.machine.verify_partition(ID, producer, P1)) is ErrorCode.TRANSACTION_ABORTABLE
+    assert refused(lambda: c.machine.verify(ID, producer, P1)) is ErrorCode.TRANSACTION_ABORTABLE
 
 
 def test_version_two_gives_every_transaction_an_epoch_of_its_own() -> None:

@@ -1,0 +1,244 @@
+"""Transactions for everybody: commands are awaited, and what a commit or an abort promises is carried out.
+
+The end of a transaction is decided by one record (PREPARE_…). From then on its markers have to reach every partition,
+whatever happens to this process: they are written when the record is committed, and again after a restart for every end
+that is prepared but not complete. A marker that is written twice does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kompat.clock import Clock
+from kompat.coordination.runtime import Runtime
+from kompat.coordination.shards import Shards
+from kompat.errors import ErrorCode, KafkaError
+from kompat.log.partition import Partition
+from kompat.txn import records
+from kompat.txn.machine import MustAbort, Producer, TransactionMachine
+from kompat.txn.records import Changed, Record
+from kompat.txn.state import PREPARED, State, Transaction
+from kompat.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.1  # after a marker that could not be written
+ADD_RETRY_SECONDS = 0.02  # while the previous transaction's markers are on their way
+ADD_RETRIES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """The end of a transaction, as a partition's log records it."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+
+
+class MarkerWriter(Protocol):
+    async def write(self, partition: TopicPartition, marker: Marker) -> None:
+        """Done when the marker is committed; also where the partition is gone, for then nobody needs it."""
+        ...
+
+
+class TransactionCodec:
+    """Records as keys and values of `__transaction_state`."""
+
+    def encode(self, record: Record) -> tuple[bytes, bytes | None]:
+        return records.encode(record)
+
+    def decode(self, key: bytes | None, value: bytes | None) -> Record | None:
+        return None if key is None else records.decode(key, value)
+
+
+class TransactionService:
+    def __init__(
+        self,
+        existing: Callable[[], Sequence[Partition]],
+        ensure: Callable[[], Awaitable[Sequence[Partition]]],
+        *,
+        make: Callable[[], TransactionMachine],
+        next_producer_id: Callable[[], Awaitable[int]],
+        markers: MarkerWriter,
+        clock: Clock,
+    ) -> None:
+        self._make = make
+        self._next_producer_id = next_producer_id
+        self._markers = markers
+        self._clock = clock
+        self._shards: Shards[TransactionMachine, Record] = Shards(self._runtime, existing, ensure)
+        self._completing: dict[str, asyncio.Task[None]] = {}
+
+    def _runtime(self, partition: Partition) -> Runtime[TransactionMachine, Record]:
+        listener = _Completer(self, partition)
+        runtime: Runtime[TransactionMachine, Record] = Runtime(
+            self._make, TransactionCodec(), partition, clock=self._clock, listener=listener
+        )
+        listener.runtime = runtime
+        return runtime
+
+    async def start(self) -> None:
+        await self._shards.start()
+
+    async def close(self) -> None:
+        tasks = list(self._completing.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._shards.close()
+
+    # -- commands --------------------------------------------------------------------------------------------------
+    async def init_producer(self, transactional_id: str | None, timeout_ms: int, expected: Producer | None) -> Producer:
+        if transactional_id is None:
+            return Producer(await self._next_producer_id(), 0)
+        runtime = await self._shards.home(transactional_id)
+        fresh = await self._next_producer_id()
+        reply = await runtime.run(
+            lambda m: m.init_producer(transactional_id, timeout_ms, expected, fresh_id=fresh, now=self._clock.now())
+        )
+        if isinstance(reply, MustAbort):
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return reply
+
+    async def add_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition], *, client_version: int
+    ) -> None:
+        runtime, wanted = await self._shards.home(transactional_id), tuple(partitions)
+        await runtime.run(
+            lambda m: m.add_partitions(
+                transactional_id, producer, wanted, client_version=client_version, now=self._clock.now()
+            )
+        )
+
+    async def add_patiently(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition], *, client_version: int
+    ) -> None:
+        """Like add_partitions, but a transaction that is about to complete is waited for a moment."""
+        wanted = tuple(partitions)
+        for attempt in range(ADD_RETRIES + 1):
+            try:
+                return await self.add_partitions(transactional_id, producer, wanted, client_version=client_version)
+            except KafkaError as error:
+                if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS or attempt == ADD_RETRIES:
+                    raise
+            await asyncio.sleep(ADD_RETRY_SECONDS)
+        return None
+
+    async def verify(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
+        runtime = await self._shards.home(transactional_id)
+        await runtime.run(lambda m: m.verify(transactional_id, producer, partition))
+
+    async def end(self, transactional_id: str, producer: Producer, *, commit: bool, client_version: int) -> Producer:
+        runtime = await self._shards.home(transactional_id)
+        fresh = await self._next_producer_id()
+        return await runtime.run(
+            lambda m: m.end(
+                transactional_id,
+                producer,
+                commit=commit,
+                client_version=client_version,
+                fresh_id=fresh,
+                now=self._clock.now(),
+            )
+        )
+
+    async def write_marker(self, partition: TopicPartition, marker: Marker) -> None:
+        """On behalf of another coordinator, or of an operator who ends a transaction that nobody else will."""
+        await self._markers.write(partition, marker)
+
+    # -- questions -------------------------------------------------------------------------------------------------
+    async def describe(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        runtime = self._shards.known_home(transactional_id)
+        found = None
+        if runtime is not None:
+            await runtime.load()
+            found = runtime.machine.find(transactional_id)
+        if found is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return found
+
+    async def all(self) -> list[Transaction]:
+        found: list[Transaction] = []
+        for runtime in self._shards.all():
+            await runtime.load()
+            found += runtime.machine.all()
+        return found
+
+    # -- completing ------------------------------------------------------------------------------------------------
+    def complete_soon(
+        self, runtime: Runtime[TransactionMachine, Record], coordinator_epoch: int, transactional_id: str
+    ) -> None:
+        if transactional_id in self._completing:
+            return
+
+        def ended(task: asyncio.Task[None]) -> None:
+            del self._completing[transactional_id]
+            # The next transaction may have been prepared before this task was seen to end.
+            following = runtime.machine.find(transactional_id)
+            if not task.cancelled() and following is not None and following.state in PREPARED:
+                self.complete_soon(runtime, coordinator_epoch, transactional_id)
+
+        task = asyncio.ensure_future(self._complete(runtime, coordinator_epoch, transactional_id))
+        self._completing[transactional_id] = task
+        task.add_done_callback(ended)
+
+    async def _complete(
+        self, runtime: Runtime[TransactionMachine, Record], coordinator_epoch: int, transactional_id: str
+    ) -> None:
+        prepared = runtime.machine.find(transactional_id)
+        if prepared is None or prepared.state not in PREPARED:
+            return None
+        marker = Marker(
+            producer_id=prepared.producer_id,
+            producer_epoch=prepared.producer_epoch,
+            commit=prepared.state is State.PREPARE_COMMIT,
+            coordinator_epoch=coordinator_epoch,
+        )
+        producer = Producer(prepared.producer_id, prepared.producer_epoch)
+        await asyncio.gather(*(self._persist(partition, marker) for partition in prepared.partitions))
+        while True:
+            try:
+                return await runtime.run(lambda m: m.complete(transactional_id, producer, now=self._clock.now()))
+            except KafkaError as error:
+                logger.warning("the end of transaction %s is not recorded yet: %s", transactional_id, error)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _persist(self, partition: TopicPartition, marker: Marker) -> None:
+        """Until it is written: a decided end is never given up."""
+        while True:
+            try:
+                return await self._markers.write(partition, marker)
+            except KafkaError as error:
+                if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                    return None  # a later end has been written there already
+                logger.warning("the end marker for %s is not written yet: %s", partition, error)
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+class _Completer:
+    """Hears from one partition's runtime what is committed, and sees to the prepared ends among it."""
+
+    def __init__(self, service: TransactionService, partition: Partition) -> None:
+        self._service = service
+        self._partition = partition
+        self.runtime: Runtime[TransactionMachine, Record] | None = None
+
+    def loaded(self) -> None:
+        if self.runtime is not None:
+            self._see_to(list(self.runtime.machine.to_complete()))
+
+    def committed(self, committed: Sequence[Record]) -> None:
+        self._see_to(r.transaction for r in committed if isinstance(r, Changed) and r.transaction.state in PREPARED)
+
+    def _see_to(self, prepared: Iterable[Transaction]) -> None:
+        if self.runtime is not None:
+            for each in prepared:
+                self._service.complete_soon(self.runtime, self._partition.leader_epoch, each.transactional_id)
