@@ -48,7 +48,7 @@ def test_the_table_says_what_the_module_says(api: LateApi) -> None:
 def test_a_failure_can_be_told_in_every_version(api: Api[Any, Any], version: int, code: ErrorCode) -> None:
     response = api.failure(_as_received(api, version), KafkaError(code))
 
-    codes = _codes(_as_sent(api, version, response))
+    codes = wire.error_codes(_as_sent(api, version, response))
     assert code in codes or (api.name, version) in NO_ROOM_FOR_AN_ERROR
     assert codes <= {code, ErrorCode.NONE}
 
@@ -57,7 +57,7 @@ def test_a_failure_can_be_told_in_every_version(api: Api[Any, Any], version: int
 def test_a_failure_says_which_of_the_things_asked_for_failed(api: Api[Any, Any], version: int) -> None:
     response = api.failure(_as_received(api, version), KafkaError(ErrorCode.INVALID_REQUEST))
 
-    codes = _codes(_as_sent(api, version, response))
+    codes = wire.error_codes(_as_sent(api, version, response))
     assert ErrorCode.NONE not in codes or len(codes) == 1
 
 
@@ -71,7 +71,7 @@ def test_an_exception_in_a_handler_is_answered_and_logged_once(
     answer = Dispatcher([broken], cast("Services", None)).dispatch(CLIENT, memoryview(bytearray(frame)))
 
     assert isinstance(answer, list)
-    codes = _codes(wire.decode_response(api.name, version, b"".join(answer)[4:]))
+    codes = wire.error_codes(wire.decode_response(api.name, version, b"".join(answer)[4:]))
     assert ErrorCode.UNKNOWN_SERVER_ERROR in codes or (api.name, version) in NO_ROOM_FOR_AN_ERROR
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
@@ -92,21 +92,6 @@ def _as_received(api: Api[Any, Any], version: int) -> Any:
 def _as_sent(api: Api[Any, Any], version: int, response: Any) -> Any:
     frame = b"".join(encode_response(wire.CORRELATION_ID, api.response, version, response))
     return wire.decode_response(api.name, version, frame[4:])
-
-
-def _codes(message: Any) -> set[int]:
-    """Every error code in a message, however deep, that its version has."""
-    found = set()
-    for field in message._struct._fields:
-        if not field.for_version_q(message.version):
-            continue
-        value = getattr(message, field.name)
-        if field.name == "error_code":
-            found.add(value)
-        for element in value if isinstance(value, list) else [value]:
-            if hasattr(element, "_struct"):
-                found |= _codes(element)
-    return found
 
 
 def test_the_coverage_page_is_current() -> None:

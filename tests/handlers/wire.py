@@ -59,6 +59,21 @@ def decode_response(api: str, version: int, frame: bytes) -> Any:
     return ApiMessage.decode.__func__(response, frame[5 if is_flexible else 4 :], version=version)
 
 
+def error_codes(message: Any) -> set[int]:
+    """Every error code in a message, however deep, that its version has."""
+    found = set()
+    for field in message._struct._fields:
+        if not field.for_version_q(message.version):
+            continue
+        value = getattr(message, field.name)
+        if field.name == "error_code":
+            found.add(value)
+        for element in value if isinstance(value, list) else [value]:
+            if hasattr(element, "_struct"):
+                found |= error_codes(element)
+    return found
+
+
 def _read(connection: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
