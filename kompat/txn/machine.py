@@ -84,7 +84,8 @@ class TransactionMachine:
     def init_producer(
         self, transactional_id: str, timeout_ms: int, expected: Producer | None, *, fresh_id: int, now: Millis
     ) -> Decision[Record, Producer | MustAbort]:
-        """Take the transactional id over. `fresh_id` is a producer id that nobody has; it is used where one is needed."""
+        """Take the transactional id over. `fresh_id` is a producer id that nobody has, for a new transactional id or when the
+        epochs have run out; without one the client is asked to come again."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._max_timeout_ms:
@@ -93,7 +94,7 @@ class TransactionMachine:
         if known is None:
             known = Transaction(
                 transactional_id=transactional_id,
-                producer_id=fresh_id,
+                producer_id=_given(fresh_id),
                 producer_epoch=NO_EPOCH,
                 timeout_ms=timeout_ms,
                 state=State.EMPTY,
@@ -176,7 +177,7 @@ class TransactionMachine:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         if _already_ended(known, commit=commit, bumping=bumping, retried=retried):
             return Decision([], Producer(known.producer_id, known.producer_epoch))
-        next_id = fresh_id if bumping and known.epoch_exhausted else NO_PRODUCER_ID
+        next_id = _given(fresh_id) if bumping and known.epoch_exhausted else NO_PRODUCER_ID
         prepared = _prepared(known, commit=commit, client_version=client_version, next_id=next_id, now=now)
         if next_id != NO_PRODUCER_ID:
             return Decision([Changed(prepared)], Producer(next_id, 0))
@@ -252,6 +253,12 @@ class TransactionMachine:
         return _prepared(fenced, commit=False, client_version=known.client_version, next_id=NO_PRODUCER_ID, now=now)
 
 
+def _given(fresh_id: int) -> int:
+    if fresh_id == NO_PRODUCER_ID:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return fresh_id
+
+
 def _may_continue(known: Transaction, expected: Producer) -> bool:
     """A producer that names itself goes on only where nobody else has taken over since."""
     return (
@@ -266,7 +273,7 @@ def _next_holder(known: Transaction, expected: Producer | None, fresh_id: int) -
     if known.epoch_exhausted and (expected is None or expected.epoch == known.producer_epoch):
         return replace(
             known,
-            producer_id=fresh_id,
+            producer_id=_given(fresh_id),
             producer_epoch=0,
             previous_producer_id=known.producer_id,
             last_producer_epoch=NO_EPOCH if expected is None else known.producer_epoch,

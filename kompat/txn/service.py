@@ -21,7 +21,7 @@ from kompat.log.partition import Partition
 from kompat.txn import records
 from kompat.txn.machine import MustAbort, Producer, TransactionMachine
 from kompat.txn.records import Changed, Record
-from kompat.txn.state import PREPARED, State, Transaction
+from kompat.txn.state import NO_PRODUCER_ID, PREPARED, State, Transaction
 from kompat.types import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class TransactionService:
         if transactional_id is None:
             return Producer(await self._next_producer_id(), 0)
         runtime = await self._shards.home(transactional_id)
-        fresh = await self._next_producer_id()
+        fresh = await self._fresh_id(runtime, transactional_id)
         reply = await runtime.run(
             lambda m: m.init_producer(transactional_id, timeout_ms, expected, fresh_id=fresh, now=self._clock.now())
         )
@@ -136,7 +136,7 @@ class TransactionService:
 
     async def end(self, transactional_id: str, producer: Producer, *, commit: bool, client_version: int) -> Producer:
         runtime = await self._shards.home(transactional_id)
-        fresh = await self._next_producer_id()
+        fresh = await self._fresh_id(runtime, transactional_id)
         return await runtime.run(
             lambda m: m.end(
                 transactional_id,
@@ -147,6 +147,12 @@ class TransactionService:
                 now=self._clock.now(),
             )
         )
+
+    async def _fresh_id(self, runtime: Runtime[TransactionMachine, Record], transactional_id: str) -> int:
+        """A producer id where the machine may need one: for a new transactional id, and when the epochs run out."""
+        await runtime.load()
+        known = runtime.machine.find(transactional_id)
+        return await self._next_producer_id() if known is None or known.epoch_exhausted else NO_PRODUCER_ID
 
     async def write_marker(self, partition: TopicPartition, marker: Marker) -> None:
         """On behalf of another coordinator, or of an operator who ends a transaction that nobody else will."""
