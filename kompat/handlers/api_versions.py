@@ -8,6 +8,7 @@ v3 leaves out features whose lowest level is 0: clients of that time took them f
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import APIS, features
@@ -28,7 +29,7 @@ def handle(ctx: Context, req: ApiVersionsRequest) -> ApiVersionsResponse:
     supported = features.supported()
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=[_range(api.key, api.advertised or api.versions) for api in APIS],
+        api_keys=_served(),
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=f.name, min_version=f.low, max_version=f.high)
             for f in supported
@@ -40,6 +41,11 @@ def handle(ctx: Context, req: ApiVersionsRequest) -> ApiVersionsResponse:
             for f in supported
         ],
     )
+
+
+@cache
+def _served() -> list[ApiVersionsResponse.ApiVersion]:
+    return [_range(api.key, api.advertised or api.versions) for api in APIS]
 
 
 def _range(key: int, versions: Versions) -> ApiVersionsResponse.ApiVersion:

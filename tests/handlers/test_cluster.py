@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from kompat.errors import ErrorCode
 from kompat.handlers import APIS
 
-from .conftest import Asker
+from . import wire
+from .conftest import Asker, build
 
 SHARE_KEY = "group:aBU0NnlGSVqMdLMnaOhTUg:0"
 ALL_ON_CLUSTER = {5, 7, 8, 9, 10, 11, 12}
@@ -31,6 +33,19 @@ def test_a_client_that_does_not_say_who_it_is_is_refused(ask: Asker, name: str, 
     answer = ask("ApiVersions", 3, client_software_name=name, client_software_version=version)
 
     assert (answer.error_code, answer.api_keys) == (ErrorCode.INVALID_REQUEST, [])
+
+
+@pytest.mark.parametrize("version", [5, 99])
+def test_a_version_of_the_future_is_answered_in_v0_with_the_range_served(ask: Asker, version: int) -> None:
+    frame = bytearray(wire.request_frame(build("ApiVersionsRequest", {"client_software_name": "tests"}), 4))
+    frame[6:8] = version.to_bytes(2, "big")
+
+    with socket.create_connection((ask.broker.host, ask.broker.port), timeout=10) as connection:
+        connection.sendall(frame)
+        answer = wire.decode_response("ApiVersions", 0, wire.read_frame(connection))
+
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(k.api_key, k.min_version, k.max_version) for k in answer.api_keys] == [(18, 0, 4)]
 
 
 @pytest.mark.parametrize("version", [3, 4])

@@ -61,6 +61,11 @@ def test_a_failure_says_which_of_the_things_asked_for_failed(api: Api[Any, Any],
     assert ErrorCode.NONE not in codes or len(codes) == 1
 
 
+@pytest.mark.parametrize("api", LATE, ids=lambda api: api.name)
+def test_a_request_that_could_not_be_read_can_be_refused(api: Api[Any, Any]) -> None:
+    assert isinstance(api.failure(api.request(), KafkaError(ErrorCode.INVALID_REQUEST)), api.response)
+
+
 @pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
 def test_an_exception_in_a_handler_is_answered_and_logged_once(
     api: LateApi, version: int, caplog: pytest.LogCaptureFixture
