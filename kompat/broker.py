@@ -15,7 +15,7 @@ from kompat.clock import Clock, SystemClock
 from kompat.cluster.service import ClusterService
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
-from kompat.errors import ConfigError, DamagedData, StorageError
+from kompat.errors import ConfigError, DamagedData, KafkaError, StorageError
 from kompat.handlers import APIS
 from kompat.handlers.fetch_sessions import FetchSessions
 from kompat.handlers.services import Services
@@ -80,7 +80,7 @@ class Broker:
         )
         self._built.push_async_callback(commit.close)
         logs = Logs(store, commit, clock, _log_settings(config))
-        self._built.push_async_callback(logs.close)
+        self._built.push_async_callback(_close_logs, logs)
         cluster = ClusterService(config, clock, logs)
         self._built.push_async_callback(cluster.close)
         await cluster.start()
@@ -100,6 +100,14 @@ class Broker:
         self._built.push_async_callback(listener.drain, DRAIN_SECONDS)
         self.endpoint = await listener.start(*self.endpoint)
         self._config.watch(lambda _: listener.change_limits(limits(self._config)))
+
+
+async def _close_logs(logs: Logs) -> None:
+    try:
+        await logs.close()
+    except KafkaError as error:
+        # What was acknowledged is written; only the next start takes longer.
+        log.warning("the logs could not be closed in good order", extra={"reason": error})
 
 
 def _store(config: BrokerConfig) -> LogStore:

@@ -19,6 +19,7 @@ from kompat.server.watch import Progress, Watch
 
 log = logging.getLogger(__name__)
 
+REQUESTS_A_TURN = 64  # of one client, before the others have theirs
 MAPPED_IPV4 = "::ffff:"
 
 
@@ -118,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         self._is_closing = True
+        self._backlog.clear()
         self._transport.abort()
 
     @property
@@ -150,7 +152,9 @@ class Connection(asyncio.BufferedProtocol):
         queue = self._queue
         ready: list[Any] = []
         size = 0
-        while self._backlog and self._has_room():
+        for _ in range(REQUESTS_A_TURN):
+            if not self._backlog or not self._has_room():
+                break
             answer = self._dispatch(self.client, self._backlog.popleft())
             if queue or answer.__class__ is not list:
                 self._enqueue(answer)
@@ -163,6 +167,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_serving = False
         self._send(ready, size)
         self._regulate()
+        if self._backlog and self._has_room():
+            self._serve_soon()  # after the others
 
     def _has_room(self) -> bool:
         return not (

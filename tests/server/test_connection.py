@@ -329,3 +329,21 @@ async def test_an_answer_after_the_client_has_left_is_dropped() -> None:
         await until(lambda: 1 in held.laters)
         held.release(1)
         assert await other.receive() == (2, 0, b"next")
+
+
+async def test_a_client_with_many_requests_does_not_keep_the_others_waiting() -> None:
+    order: list[int] = []
+
+    def note(_: Context, ask: Ask) -> Tell:
+        order.append(ask.number)
+        return Tell(b"")
+
+    async with serving(api(note)) as server:
+        greedy, modest = await server.connect(), await server.connect()
+        greedy.send(b"".join(request(number, number=1) for number in range(2000)))
+        modest.send(request(1, number=2))
+        await modest.receive()
+        for number in range(2000):
+            assert (await greedy.receive())[0] == number
+
+    assert order.index(2) < 1500

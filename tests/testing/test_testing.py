@@ -49,7 +49,7 @@ def test_brokers_run_side_by_side_and_know_nothing_of_each_other() -> None:
 
 
 def test_a_wrong_setting_is_told_to_the_caller() -> None:
-    with pytest.raises(ConfigError, match="no.such.setting"), kompat.testing.broker(no_such_setting=1):
+    with pytest.raises(ConfigError, match=r"no\.such\.setting"), kompat.testing.broker(no_such_setting=1):
         pass
 
 
