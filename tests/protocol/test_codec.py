@@ -113,7 +113,7 @@ def test_random_bytes_are_refused_or_understood_and_nothing_else(body: bytes, ke
         pytest.param(9, b"\x02\xff\xff\x7f" + bytes(50), id="compact string length"),
         pytest.param(1, pack(">ih", 1, -2) + bytes(50), id="negative string length"),
         pytest.param(1, pack(">i", -2) + bytes(50), id="negative array length"),
-        pytest.param(9, b"\x80" * 2_000_000, id="varint without end"),
+        pytest.param(9, b"\xff" * 2_000_000, id="varint without end"),
         pytest.param(9, b"\x01\x00\x00\x00\xff\xff\xff\xff\x0f" + bytes(50), id="number of tags"),
         pytest.param(9, b"\x02\x02\xff\x00\x01\x00\x00\x00", id="not UTF-8"),
         pytest.param(1, pack(">ih", 1, -1), id="null where a name has to be"),
