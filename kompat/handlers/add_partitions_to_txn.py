@@ -1,0 +1,115 @@
+"""AddPartitionsToTxn (key 24, v0-5): make partitions part of a producer's transaction, before it writes to them.
+
+v0-3 come from producers, one transaction each. v4+ carry many transactions and may only ask whether the partitions are
+in it (`verify_only`). If a partition does not exist nothing is added: it is answered UNKNOWN_TOPIC_OR_PARTITION, the
+others OPERATION_NOT_ATTEMPTED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from kompat.txn.machine import Producer
+from kompat.types import TopicPartition
+
+FIRST_VERSION_WITH_MANY = 4
+FIRST_VERSION_WITH_FENCED = 2
+FIRST_VERSION_WITH_ABORTABLE = 5
+OLD_CLIENT, EPOCH_BUMPING_CLIENT = 0, 2
+
+Topics = Iterable[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]
+TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+Judge = Callable[[TopicPartition], ErrorCode]
+
+
+async def handle(ctx: Context, req: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    if ctx.api_version < FIRST_VERSION_WITH_MANY:
+        producer = Producer(req.v3_and_below_producer_id, req.v3_and_below_producer_epoch)
+        judge = await _add(ctx, req.v3_and_below_transactional_id, producer, req.v3_and_below_topics, OLD_CLIENT)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(req.v3_and_below_topics, judge))
+    results = []
+    for each in req.transactions:
+        producer = Producer(each.producer_id, each.producer_epoch)
+        if each.verify_only:
+            judge = await _verify(ctx, each.transactional_id, producer, each.topics)
+        else:
+            judge = await _add(ctx, each.transactional_id, producer, each.topics, EPOCH_BUMPING_CLIENT)
+        results.append(
+            AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
+                transactional_id=each.transactional_id, topic_results=_results(each.topics, judge)
+            )
+        )
+    return AddPartitionsToTxnResponse(error_code=ErrorCode.NONE, results_by_transaction=results)
+
+
+async def _add(ctx: Context, transactional_id: str, producer: Producer, topics: Topics, version: int) -> Judge:
+    wanted = _named(topics)
+    unknown = {p for p in wanted if ctx.services.logs.find(p.topic, p.partition) is None}
+    if unknown:
+        return lambda p: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if p in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
+    try:
+        await ctx.services.transactions.add_partitions(transactional_id, producer, wanted, client_version=version)
+    except KafkaError as error:
+        code = _told(ctx, error.code)
+        return lambda _: code
+    return lambda _: ErrorCode.NONE
+
+
+async def _verify(ctx: Context, transactional_id: str, producer: Producer, topics: Topics) -> Judge:
+    outcomes = {}
+    for partition in _named(topics):
+        try:
+            await ctx.services.transactions.verify(transactional_id, producer, partition)
+            outcomes[partition] = ErrorCode.NONE
+        except KafkaError as error:
+            outcomes[partition] = _told(ctx, error.code)
+    return outcomes.__getitem__
+
+
+def _named(topics: Topics) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _told(ctx: Context, code: ErrorCode) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED and ctx.api_version < FIRST_VERSION_WITH_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and ctx.api_version < FIRST_VERSION_WITH_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+def _results(topics: Topics, judge: Judge) -> list[TopicResult]:
+    return [
+        TopicResult(
+            name=topic.name,
+            results_by_partition=[
+                TopicResult.AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=judge(TopicPartition(topic.name, index))
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def failure(req: AddPartitionsToTxnRequest, error: KafkaError) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(
+        error_code=error.code,
+        results_by_transaction=[],
+        results_by_topic_v3_and_below=_results(req.v3_and_below_topics, lambda _: error.code),
+    )
+
+
+API = Api(
+    key=24,
+    name="AddPartitionsToTxn",
+    versions=Versions(0, 5),
+    request=AddPartitionsToTxnRequest,
+    response=AddPartitionsToTxnResponse,
+    handle=handle,
+    failure=failure,
+)

@@ -1,0 +1,56 @@
+"""DescribeTransactions (key 65, v0): what the coordinator knows of transactional ids."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.protocol.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kompat.txn.state import Transaction
+
+State = DescribeTransactionsResponse.TransactionState
+
+
+async def handle(ctx: Context, req: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(transaction_states=[await _describe(ctx, each) for each in req.transactional_ids])
+
+
+async def _describe(ctx: Context, transactional_id: str) -> State:
+    try:
+        return _state(await ctx.services.transactions.describe(transactional_id))
+    except KafkaError as error:
+        return State(error_code=error.code, transactional_id=transactional_id)
+
+
+def _state(transaction: Transaction) -> State:
+    topics: dict[str, list[int]] = defaultdict(list)
+    for each in sorted(transaction.partitions):
+        topics[each.topic].append(each.partition)
+    return State(
+        error_code=ErrorCode.NONE,
+        transactional_id=transaction.transactional_id,
+        transaction_state=transaction.state.wire_name,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=[State.TopicData(topic=topic, partitions=indices) for topic, indices in topics.items()],
+    )
+
+
+def failure(req: DescribeTransactionsRequest, error: KafkaError) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[State(error_code=error.code, transactional_id=each) for each in req.transactional_ids]
+    )
+
+
+API = Api(
+    key=65,
+    name="DescribeTransactions",
+    versions=Versions(0, 0),
+    request=DescribeTransactionsRequest,
+    response=DescribeTransactionsResponse,
+    handle=handle,
+    failure=failure,
+)

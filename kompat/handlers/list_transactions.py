@@ -1,0 +1,74 @@
+"""ListTransactions (key 66, v0-2): transactional ids by state, producer id, age (v1+) and pattern (v2).
+
+States that are no states are named in the answer and filter nothing. A pattern is a regular expression that the whole
+id has to match; one that is none is answered INVALID_REGULAR_EXPRESSION.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
+from kompat.txn.state import State, Transaction
+from kompat.types import Millis
+
+NO_FILTER = -1
+# Kafka knows these too; here no transaction is ever seen in them.
+STATES = {state.wire_name for state in State} | {"Dead", "PrepareEpochFence"}
+
+
+async def handle(ctx: Context, req: ListTransactionsRequest) -> ListTransactionsResponse:
+    pattern = _pattern(req.transactional_id_pattern)
+    now = ctx.services.clock.now()
+    states = {name for name in req.state_filters if name in STATES}
+    if req.state_filters and not states:
+        listed = []
+    else:
+        listed = [t for t in await ctx.services.transactions.all() if _matches(t, req, states, pattern, now)]
+    return ListTransactionsResponse(
+        error_code=ErrorCode.NONE,
+        unknown_state_filters=[name for name in req.state_filters if name not in STATES],
+        transaction_states=[
+            ListTransactionsResponse.TransactionState(
+                transactional_id=t.transactional_id, producer_id=t.producer_id, transaction_state=t.state.wire_name
+            )
+            for t in listed
+        ],
+    )
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    if not text:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{text!r} is no regular expression: {error}") from error
+
+
+def _matches(
+    t: Transaction, req: ListTransactionsRequest, states: set[str], pattern: re.Pattern[str] | None, now: Millis
+) -> bool:
+    return (
+        (not states or t.state.wire_name in states)
+        and (not req.producer_id_filters or t.producer_id in req.producer_id_filters)
+        and (req.duration_filter <= NO_FILTER or (t.start_ms >= 0 and now - t.start_ms > req.duration_filter))
+        and (pattern is None or pattern.fullmatch(t.transactional_id) is not None)
+    )
+
+
+def failure(_: ListTransactionsRequest, error: KafkaError) -> ListTransactionsResponse:
+    return ListTransactionsResponse(error_code=error.code, unknown_state_filters=[], transaction_states=[])
+
+
+API = Api(
+    key=66,
+    name="ListTransactions",
+    versions=Versions(0, 2),
+    request=ListTransactionsRequest,
+    response=ListTransactionsResponse,
+    handle=handle,
+    failure=failure,
+)

@@ -1,0 +1,80 @@
+"""WriteTxnMarkers (key 27, v1-2): write the end of transactions into partitions.
+
+Between brokers it is the coordinator's word; an operator sends it to end a transaction that hangs
+(`kafka-transactions abort`). Each partition is answered on its own.
+"""
+
+from __future__ import annotations
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kompat.txn.service import Marker
+from kompat.types import TopicPartition
+
+Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
+TopicResult = Result.WritableTxnMarkerTopicResult
+PartitionResult = TopicResult.WritableTxnMarkerPartitionResult
+
+
+async def handle(ctx: Context, req: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    results = []
+    for each in req.markers:
+        marker = Marker(
+            producer_id=each.producer_id,
+            producer_epoch=each.producer_epoch,
+            commit=each.transaction_result,
+            coordinator_epoch=each.coordinator_epoch,
+        )
+        topics = []
+        for topic in each.topics:
+            codes = [await _write(ctx, TopicPartition(topic.name, index), marker) for index in topic.partition_indexes]
+            partitions = [
+                PartitionResult(partition_index=index, error_code=code)
+                for index, code in zip(topic.partition_indexes, codes, strict=True)
+            ]
+            topics.append(TopicResult(name=topic.name, partitions=partitions))
+        results.append(Result(producer_id=each.producer_id, topics=topics))
+    return WriteTxnMarkersResponse(markers=results)
+
+
+async def _write(ctx: Context, partition: TopicPartition, marker: Marker) -> ErrorCode:
+    if ctx.services.logs.find(partition.topic, partition.partition) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        await ctx.services.transactions.write_marker(partition, marker)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def failure(req: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            Result(
+                producer_id=each.producer_id,
+                topics=[
+                    TopicResult(
+                        name=topic.name,
+                        partitions=[
+                            PartitionResult(partition_index=index, error_code=error.code)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in each.topics
+                ],
+            )
+            for each in req.markers
+        ]
+    )
+
+
+API = Api(
+    key=27,
+    name="WriteTxnMarkers",
+    versions=Versions(1, 2),
+    request=WriteTxnMarkersRequest,
+    response=WriteTxnMarkersResponse,
+    handle=handle,
+    failure=failure,
+)
