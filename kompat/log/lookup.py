@@ -32,11 +32,20 @@ def newest(
         if found is not None:
             return found
     # It was deleted or cleaned away, or is not committed: what is left has to be looked through.
-    left = [b for b in store.batches(start) if b.base_offset < end]
-    if not left:
-        return None
-    best = max(left, key=lambda b: b.max_timestamp)
-    return _in_batch(store, best.base_offset, best.max_timestamp, start)
+    best: tuple[int, int] | None = None
+    for stored in store.batches(start):
+        if stored.base_offset >= end:
+            break
+        time = stored.max_timestamp if stored.base_offset >= start else _newest_from(store, stored.base_offset, start)
+        if best is None or time > best[0]:
+            best = time, stored.base_offset
+    return _in_batch(store, Offset(best[1]), Millis(best[0]), start) if best is not None else None
+
+
+def _newest_from(store: PartitionStore, base_offset: Offset, start: Offset) -> int:
+    """The newest timestamp in a batch whose first records were deleted."""
+    run = store.read(base_offset, 1, Offset(base_offset + 1))
+    return max((r.timestamp for r in iterate(run.buffers[0]) if r.offset >= start), default=-1) if run.buffers else -1
 
 
 def _in_batch(store: PartitionStore, base_offset: Offset, timestamp: Millis, start: Offset) -> FoundOffset | None:

@@ -120,5 +120,5 @@ class Appending(LogCore):
         else:
             under_way = (turn for turn, end in self._turns.items() if end > past.last_offset)
             pending = next(under_way, None) or self._join_turn()
-        append_time = NO_TIMESTAMP if self.config.message_timestamp_type == "CreateTime" else past.timestamp
-        return Appended(past.base_offset, past.last_offset, append_time, self.state.log_start_offset, pending)
+        # Kafka answers the batch's own time here, also where the topic keeps the records' times.
+        return Appended(past.base_offset, past.last_offset, past.timestamp, self.state.log_start_offset, pending)

@@ -19,7 +19,6 @@ from kompat.protocol.records import (
     HEADER_SIZE,
     BatchHeader,
     Facts,
-    RecordError,
     check_batch,
     iterate,
     read_header,
@@ -27,7 +26,7 @@ from kompat.protocol.records import (
     set_log_append_time,
     set_max_timestamp,
 )
-from kompat.types import Millis
+from kompat.types import NO_TIMESTAMP, Millis
 
 Writable = memoryview | bytearray
 
@@ -37,7 +36,10 @@ _LOG_OVERHEAD = 12
 _MAGIC_AT = 16
 _MAGIC = 2
 _SHORTEST_LENGTH = 14  # of the oldest format; less cannot be a batch of any
-_CONTROL_OR_APPEND_TIME = 0x28  # attributes that a client must not set
+_APPEND_TIME = 0x08
+_CONTROL = 0x20
+_ATTRIBUTES = Struct(">h")
+_ATTRIBUTES_AT = 21
 _CODECS = {
     "uncompressed": Compression.NONE,
     "gzip": Compression.GZIP,
@@ -102,18 +104,17 @@ def prepare(batch: Writable, header: BatchHeader, config: TopicConfig, now: Mill
     size = len(batch)
     if size > config.max_message_bytes:
         raise _too_large(size, config)
-    try:
-        facts = check_batch(batch, require_keys=config.compact)
-    except RecordError as error:
-        raise _refused(error.code, [RefusedRecord(i, error.message) for i in error.indices]) from None
+    facts = check_batch(batch)
     if (
         header.record_count != header.last_offset_delta + 1
         or header.record_count <= 0
         or header.base_offset != 0
-        or header.attributes & _CONTROL_OR_APPEND_TIME
+        or header.attributes & _CONTROL
         or (header.producer_id >= 0 and header.base_sequence < 0)
     ):
         _refuse_header(header)
+    if config.compact and facts.null_key_index >= 0:
+        _refuse_records(batch, config, now)
     if config.message_timestamp_type == "CreateTime":
         header = _check_timestamps(batch, header, facts, config, now)
         if config.compression_type == "producer":
@@ -129,9 +130,11 @@ def _check_timestamps(
         newest - now > config.message_timestamp_after_max_ms
         or now - facts.min_timestamp > config.message_timestamp_before_max_ms
     ):
-        _refuse_timestamps(batch, config, now)
-    if newest == header.max_timestamp:
+        _refuse_records(batch, config, now)
+    if newest == header.max_timestamp and not header.attributes & _APPEND_TIME:
         return header
+    # Kafka puts right what a producer gets wrong here, the claim that the times are the broker's included.
+    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, header.attributes & ~_APPEND_TIME)
     set_max_timestamp(batch, newest)
     return read_header(batch)
 
@@ -168,12 +171,6 @@ def _too_large(size: int, config: TopicConfig) -> KafkaError:
     )
 
 
-def _refused(code: ErrorCode, errors: list[RefusedRecord]) -> InvalidRecordsError:
-    reason = "invalid timestamps" if code is ErrorCode.INVALID_TIMESTAMP else errors[0].message
-    message = f"{len(errors)} of the batch's records were refused: {reason}"
-    return InvalidRecordsError(code, message, errors[:_ERRORS_TOLD])
-
-
 def _refuse_header(header: BatchHeader) -> None:
     """Say which of the header's fields a client must not send."""
     if header.base_offset != 0:
@@ -185,19 +182,24 @@ def _refuse_header(header: BatchHeader) -> None:
         )
     if header.is_control:
         raise KafkaError(ErrorCode.INVALID_RECORD, "clients must not write control batches")
-    if header.timestamp_type:
-        reason = "a producer must not set the timestamp type to LogAppendTime"
-        raise _refused(ErrorCode.INVALID_TIMESTAMP, [RefusedRecord(i, reason) for i in range(header.record_count)])
     raise KafkaError(ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} of producer {header.producer_id}")
 
 
-def _refuse_timestamps(batch: Writable, config: TopicConfig, now: Millis) -> None:
-    """Find the records at fault. There may be none: a record without a timestamp is not judged."""
+def _refuse_records(batch: Writable, config: TopicConfig, now: Millis) -> None:
+    """Find the records at fault. There may be none: a record without a timestamp has none that could be wrong."""
+    code, errors, count = ErrorCode.INVALID_RECORD, [], 0
     low, high = now - config.message_timestamp_before_max_ms, now + config.message_timestamp_after_max_ms
-    errors = [
-        RefusedRecord(i, f"timestamp {record.timestamp} is not within [{low}, {high}]")
-        for i, record in enumerate(iterate(batch))
-        if record.timestamp != -1 and not low <= record.timestamp <= high
-    ]
+    judges_time = config.message_timestamp_type == "CreateTime"
+    for index, record in enumerate(iterate(batch)):
+        if config.compact and record.key is None:
+            reason = "records of a compacted topic must have a key"
+        elif judges_time and record.timestamp != NO_TIMESTAMP and not low <= record.timestamp <= high:
+            reason = f"timestamp {record.timestamp} is not within [{low}, {high}]"
+            code = ErrorCode.INVALID_TIMESTAMP
+        else:
+            continue
+        count += 1
+        if count <= _ERRORS_TOLD:
+            errors.append(RefusedRecord(index, reason))
     if errors:
-        raise _refused(ErrorCode.INVALID_TIMESTAMP, errors)
+        raise InvalidRecordsError(code, f"{count} records of the batch were refused: {errors[0].message}", errors)

@@ -320,6 +320,13 @@ def test_a_duplicate_of_what_is_under_way_waits_for_it() -> None:
     assert not again.pending.is_done
 
 
+def test_a_duplicate_is_answered_with_its_time() -> None:
+    log = Log()
+    for _ in range(2):
+        appended = log.append(b"a", producer_id=1, producer_epoch=0, base_sequence=0, timestamp=NOW - 5)
+    assert appended.log_append_time == NOW - 5
+
+
 # -- offsets by time ---------------------------------------------------------------------------------------------------
 def at_time(log: Log, timestamp: int, isolation: Isolation = UNCOMMITTED) -> int | None:
     found = run(log.partition.offset_for_time(timestamp, isolation))

@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from kompat._native import crc32c
 from kompat.errors import ErrorCode
 from kompat.log.partition import Origin
 from kompat.log.validation import InvalidRecordsError
@@ -16,8 +17,6 @@ CODECS = list(Compression)
 
 def patched(data: bytearray, at: int, layout: str, value: int) -> bytearray:
     """The batch with one header field changed and its CRC right again."""
-    from kompat._native import crc32c
-
     struct.pack_into(layout, data, at, value)
     struct.pack_into(">I", data, 17, crc32c(data, 21))
     return data
@@ -155,11 +154,27 @@ def test_a_wrong_max_timestamp_is_put_right() -> None:
     assert read_header(log.read().buffers[0]).max_timestamp == NOW
 
 
-def test_a_producer_must_not_claim_the_brokers_time() -> None:
-    error = Log().refuse(batch(b"a", b"b", timestamp_type=1))
+def test_a_claim_to_the_brokers_time_is_put_right() -> None:
+    log = Log()
+    log.append(b"a", b"b", timestamp_type=1, timestamp=NOW - 9)
+    header = read_header(log.read().buffers[0])
+    assert (header.timestamp_type, header.max_timestamp) == (0, NOW - 9)
+    assert [r.timestamp for r in log.records()] == [NOW - 9] * 2
+    assert header.crc == crc32c(log.read().buffers[0], 21)
+
+
+def test_missing_keys_and_bad_times_are_told_together() -> None:
+    log = Log(compact=True, delete=False, message_timestamp_before_max_ms=1000)
+    error = log.refuse(build_batch([Record(0, NOW - 2000, b"k", b""), Record(1, NOW, None, b"")]))
     assert isinstance(error, InvalidRecordsError)
     assert error.code is ErrorCode.INVALID_TIMESTAMP
     assert [e.batch_index for e in error.record_errors] == [0, 1]
+
+
+def test_damaged_records_are_refused_without_naming_any() -> None:
+    error = Log().refuse(patched(patched(batch(b"a", b"b"), 57, ">i", 3), 23, ">i", 2))
+    assert error.code is ErrorCode.INVALID_RECORD
+    assert not isinstance(error, InvalidRecordsError)
 
 
 def test_log_append_time_gives_all_records_the_brokers_time() -> None:
@@ -204,6 +219,6 @@ def test_a_batch_that_grows_above_the_limit_by_recompression_is_too_large() -> N
 
 def test_a_refused_batch_leaves_no_trace() -> None:
     log = Log()
-    log.refuse(batch(b"a", b"b", timestamp_type=1))
+    log.refuse(batch(b"a", b"b") + batch(b"c"))
     log.append(b"good")
     assert [list(iterate(b)) for b in log.read().buffers] == [[Record(0, NOW, b"key", b"good")]]
