@@ -27,9 +27,12 @@ class Topics:
         """Create a topic; a config's dots are written as underscores: `segment_bytes=1048576`."""
         name = fresh_name(hint)
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
-        self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+        self.create_named(name, partitions, settings)
         self.wait(name, partitions)
         return name
+
+    def create_named(self, name: str, partitions: int = 1, settings: dict[str, str] | None = None) -> None:
+        self.admin.create_topics([NewTopic(name, partitions, 1, config=settings or {})])[name].result(30)
 
     def names(self) -> set[str]:
         return set(self.admin.list_topics(timeout=10).topics)
