@@ -1,5 +1,6 @@
 """RocksDB as the log store uses it: its options, its errors as ours, and its reopening after the disk was full."""
 
+import logging
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,6 +18,9 @@ from rocksdict import (
 )
 
 from kompat.errors import DamagedData, StorageError
+from kompat.log.lock import Ending
+
+logger = logging.getLogger(__name__)
 
 FAMILIES = ("batches", "entries", "times", "state")
 MIB = 1 << 20
@@ -52,15 +56,16 @@ class Database:
     times_handle: Any
     state_handle: Any
 
-    def __init__(self, directory: str, *, is_tail_trusted: bool) -> None:
-        """`is_tail_trusted`: the machine has not crashed, so a broken write-ahead log is damage, not a torn tail."""
+    def __init__(self, directory: str, ending: Ending) -> None:
         self.directory = directory
-        self._recovery = (
-            DBRecoveryMode.tolerate_corrupted_tail_records() if is_tail_trusted else DBRecoveryMode.point_in_time()
-        )
+        self.is_open = False
+        # Only a machine that stopped may leave a write-ahead log that is broken before its last record.
+        tolerant = DBRecoveryMode.point_in_time()
+        self._recovery = tolerant if ending is Ending.MACHINE else DBRecoveryMode.tolerate_corrupted_tail_records()
         os.makedirs(directory, exist_ok=True)
         is_new = self._is_new()
-        self.is_open = False
+        if not is_new and ending is not Ending.CLEAN and not self._has_write_ahead_log():
+            raise _damaged(directory, "its write-ahead log is missing")
         self._open(create=is_new)
         if is_new:
             self._write_format()
@@ -122,6 +127,11 @@ class Database:
         except Exception as error:
             raise StorageError(f"the database could not be flushed: {error}") from error
 
+    def room_to_open(self) -> int:
+        """What opening may write: tables from the write-ahead logs, and some."""
+        with os.scandir(self.directory) as files:
+            return 16 * MIB + sum(file.stat().st_size for file in files if file.name.endswith(".log"))
+
     def reopen(self) -> None:
         """After a failed write RocksDB takes no more until it is opened anew. Readers' iterators may hold it a moment longer."""
         self.close()
@@ -131,9 +141,11 @@ class Database:
         if not self.is_open:
             return
         self.is_open = False
-        for name in FAMILIES:
-            getattr(self, name).close()
-        self.db.close()
+        for name in (*FAMILIES, "db"):
+            try:
+                getattr(self, name).close()
+            except Exception as error:  # noqa: BLE001 - after a failed write it also complains here, and closes
+                logger.debug("closing %s: %s", name, error)
         for attribute in [name for name in vars(self) if name.endswith("_handle") or name in _HANDLES]:
             delattr(self, attribute)
 
@@ -145,6 +157,10 @@ class Database:
         if left and not os.path.exists(os.path.join(self.directory, "CURRENT")):
             raise _damaged(self.directory, "CURRENT is missing")
         return True
+
+    def _has_write_ahead_log(self) -> bool:
+        """RocksDB opens without one, too, and forgets what was in it."""
+        return any(name.endswith(".log") for name in os.listdir(self.directory))
 
     def _write_format(self) -> None:
         with open(self._format_path, "w", encoding="ascii") as file:
@@ -169,8 +185,8 @@ def translated(error: Exception, directory: str) -> Exception:
 
 def _damaged(directory: str, found: str) -> DamagedData:
     return DamagedData(
-        f"the database in {directory} is damaged: {found}. Nothing was changed. Restore the data directory from a copy, "
-        "or move it away to start empty; a broker of a cluster then fetches its replicas again"
+        f"the database in {directory} is damaged: {found.rstrip('. ')}. Nothing was changed. Restore the data directory from a copy, "
+        "or move it away to start empty"
     )
 
 

@@ -87,16 +87,18 @@ class OpenFiles:
             os.close(file.fd)
 
 
-def write_all(fd: int, buffers: Sequence[Buffer], place: int) -> None:
-    """Write the buffers one after the other at `place`, without joining them."""
-    for start in range(0, len(buffers), _IOV_MAX):
-        chunk = buffers[start : start + _IOV_MAX]
-        size = sum(map(len, chunk))
-        written = os.pwritev(fd, chunk, place)
-        place += written
-        if written != size:  # a full disk takes what fits; the next write says why
-            _write_rest(fd, b"".join(chunk)[written:], place)
-            place += size - written
+def write_all(fd: int, buffers: Sequence[Buffer], size: int, place: int) -> None:
+    """Write the buffers, `size` bytes in all, one after the other at `place`, without joining them."""
+    if len(buffers) > _IOV_MAX:
+        for start in range(0, len(buffers), _IOV_MAX):
+            chunk = buffers[start : start + _IOV_MAX]
+            chunk_size = sum(map(len, chunk))
+            write_all(fd, chunk, chunk_size, place)
+            place += chunk_size
+        return
+    written = os.pwritev(fd, buffers, place)
+    if written != size:  # a full disk takes what fits; the next write says why
+        _write_rest(fd, b"".join(buffers)[written:], place + written)
 
 
 def _write_rest(fd: int, rest: bytes, place: int) -> None:

@@ -34,18 +34,21 @@ class DirectoryLock:
         os.pwrite(self._fd, str(os.getpid()).encode(), 0)
 
     def begin(self) -> Ending:
-        """Note that somebody works here, and tell how the one before ended."""
-        ending, boot_id = Ending.CLEAN, _boot_id()
+        """Tell how the last broker ended, and note that one works here now.
+
+        The note stays as it is until a clean end: after a machine stopped, the next start knows of it even if this one fails.
+        """
+        boot_id = _boot_id()
         try:
             with open(self._marker, encoding="ascii") as file:
-                ending = Ending.PROCESS if boot_id and file.read() == boot_id else Ending.MACHINE
+                return Ending.PROCESS if boot_id and file.read() == boot_id else Ending.MACHINE
         except FileNotFoundError:
             pass
         with open(self._marker, "w", encoding="ascii") as file:
             file.write(boot_id)
             file.flush()
             os.fsync(file.fileno())
-        return ending
+        return Ending.CLEAN
 
     def end(self) -> None:
         """Everything is synced and closed."""

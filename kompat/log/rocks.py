@@ -17,7 +17,7 @@ from uuid import UUID
 
 from kompat.errors import StorageError
 from kompat.log import keys
-from kompat.log.database import FAMILIES, MIB, Database
+from kompat.log.database import FAMILIES, Database
 from kompat.log.garbage import Collector, Garbage
 from kompat.log.lock import DirectoryLock, Ending
 from kompat.log.repair import repair_tail
@@ -28,7 +28,6 @@ from kompat.types import LogId
 logger = logging.getLogger(__name__)
 
 CHECK_EVERY = 0.1  # seconds
-REOPEN_NEEDS = 8 * MIB  # RocksDB writes a new write-ahead log, manifest and tables when it opens
 
 
 class RocksStore:
@@ -42,6 +41,8 @@ class RocksStore:
         try:
             self._start(max_open_files)
         except BaseException:
+            if hasattr(self, "database"):
+                self.database.close()
             self._lock.release()
             raise
 
@@ -49,11 +50,10 @@ class RocksStore:
         self._ending = self._lock.begin()
         if self._ending is Ending.MACHINE:
             logger.warning(
-                "the machine stopped while a broker worked in %s: the ends of its logs are checked", self._directory
+                "the machine stopped while a broker worked in %s: what was not synced may be lost; checking the ends of its logs",
+                self._directory,
             )
-        self.database = Database(
-            os.path.join(self._directory, "db"), is_tail_trusted=self._ending is not Ending.MACHINE
-        )
+        self.database = Database(os.path.join(self._directory, "db"), self._ending)
         self.values = ValueLog(os.path.join(self._directory, "values"), max_open_files)
         self._collector = Collector(self.database, self.values)
         self._collector.recover()
@@ -124,7 +124,7 @@ class RocksStore:
         except OSError as error:
             self._discard()
             raise StorageError(f"the value log refused a write: {error}") from error
-        except StorageError:
+        except BaseException:
             self._discard()
             raise
         self._finish()
@@ -132,15 +132,16 @@ class RocksStore:
             self._look_for_room()
 
     def _write(self, writes: Any) -> None:
+        """RocksDB takes no write after a failed one until it is opened anew.
+
+        For that it needs room: what is in its write-ahead log becomes tables. Without, it stays open for reading.
+        """
         try:
             self.database.write(writes)
         except StorageError:
-            # RocksDB takes no write after a failed one until it is opened anew. For that it needs room; without, it
-            # stays open for reading.
-            if self._free() < max(REOPEN_NEEDS, self._reserve):
-                raise
-            self._reopen()
-            self.database.write(writes)
+            if self._free() >= self._reserve + self.database.room_to_open():
+                self._reopen()
+            raise
 
     def _reopen(self) -> None:
         logger.warning("opening the database in %s anew, after a write that failed", self._directory)

@@ -1,6 +1,7 @@
 """One partition's writes to the store on disk. Everything is staged in the turn's WriteBatch, in order."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kompat.errors import StorageError
@@ -15,7 +16,7 @@ from kompat.types import Buffer, LogId, Millis, Offset, RaftIndex
 if TYPE_CHECKING:
     from kompat.log.rocks import RocksStore
 
-INLINE_BELOW = 4096  # bytes: docs/adr/0002-value-log-threshold.md
+INLINE_BELOW = 2048  # bytes: docs/adr/0002-value-log-threshold.md
 _MAX = (1 << 63) - 1
 
 
@@ -50,7 +51,7 @@ class RocksPartition(RocksReads):
         if store.is_refusing:
             store.check()
         if entry.kind is not EntryKind.DATA:
-            self._put_entry(entry, b"".join((keys.entry_value(entry), batch)))
+            self._append_payload(entry, batch)
             return
         size, base, last = len(batch), entry.base_offset, entry.last_offset
         file = self._file_for(segment) if size >= INLINE_BELOW else None
@@ -66,15 +67,17 @@ class RocksPartition(RocksReads):
             value = keys.pack_pointer(
                 keys.POINTER, position, last, size, entry.max_timestamp, segment, file.number, place
             )
-        store.writes.put(self._prefix + keys.number(base), value, store.database.batches_handle)
-        self._put_entry(entry, keys.entry_value(entry))
+        writes, database = store.writes, store.database
+        writes.put(self._prefix + keys.number(base), value, database.batches_handle)
+        writes.put(self._prefix + keys.number(entry.index), keys.entry_value(entry), database.entries_handle)
         turn.appended.append((base, last, position))
         self._end = position + size
 
-    def _put_entry(self, entry: Entry, value: bytes) -> None:
+    def _append_payload(self, entry: Entry, payload: Buffer) -> None:
         self._begin()
-        store = self._store
-        store.writes.put(self._prefix + keys.number(entry.index), value, store.database.entries_handle)
+        key = self._prefix + keys.number(entry.index)
+        value = b"".join((keys.entry_value(entry), payload))
+        self._store.writes.put(key, value, self._store.database.entries_handle)
 
     def truncate_from(self, index: RaftIndex, offset: Offset) -> None:
         turn = self._begin()
@@ -84,7 +87,7 @@ class RocksPartition(RocksReads):
         turn.ceiling = min(turn.ceiling, offset)
         turn.is_cut = True
         self._delete((index, _MAX), (offset, _MAX), (offset, _MAX))
-        self._remove_files([segment for segment, _, _ in self._names() if segment >= offset])
+        self._remove_files({segment for segment, _, _ in self._names() if segment >= offset})
         self._file, self._may_reuse_file = None, False  # no place in a file is ever used twice
 
     def drop_before(self, index: RaftIndex, offset: Offset, segments: Sequence[Offset]) -> None:
@@ -97,7 +100,7 @@ class RocksPartition(RocksReads):
         turn.floor = max(turn.floor, bound)
         turn.is_cut = True
         self._delete((0, index), (0, bound), (0, offset))
-        self._remove_files([segment for segment in segments if segment != kept_segment])
+        self._remove_files(self._finished_segments(bound) | set(segments) - {kept_segment})
 
     def rewrite(self, replacements: Sequence[Rewrite], segment: Offset) -> None:
         turn = self._begin()
@@ -105,15 +108,14 @@ class RocksPartition(RocksReads):
         old = self._stored(turn, replacements)
         left = {keys.pointer(value)[:2] for _, value in old if value[0] == keys.POINTER}
         self._leave(left)
-        change = 0
-        for replacement, value in old:
-            key = self._prefix + keys.number(replacement.base_offset)
-            change -= keys.head(value).size
-            if replacement.batch is None:
+        new = [(replacement.base_offset, self._replacement(replacement, value)) for replacement, value in old]
+        for base, value in new:  # only now: a failure above leaves nothing staged
+            key = self._prefix + keys.number(base)
+            if value is None:
                 store.writes.delete(key, store.database.batches_handle)
             else:
-                change += len(replacement.batch)
-                store.writes.put(key, self._replacement(replacement, value), store.database.batches_handle)
+                store.writes.put(key, value, store.database.batches_handle)
+        change = sum(len(r.batch or b"") - keys.head(value).size for r, value in old)
         if old:
             self._set_compaction(self._compaction_after(turn, max(r.base_offset for r, _ in old) + 1, change))
             turn.is_cut = True
@@ -143,7 +145,7 @@ class RocksPartition(RocksReads):
         store = self._store
         store.writes.delete_range(self._prefix, keys.log_end(self._prefix), store.database.state_handle)
         names = self._names()
-        self._remove_files([segment for segment, _, _ in names])
+        self._remove_files({segment for segment, _, _ in names})
         self._file = None
         if names:
             store.doom(str(self.log))
@@ -232,9 +234,11 @@ class RocksPartition(RocksReads):
             self._file = None
         self._may_reuse_file = False  # else an append could take the cleaner's file for its own
 
-    def _replacement(self, replacement: Rewrite, value: bytes) -> bytes:
+    def _replacement(self, replacement: Rewrite, value: bytes) -> bytes | None:
         """A batch stays where it was, inline or in a file of its segment: so a file's segment tells which offsets it may hold."""
-        batch = replacement.batch or b""
+        batch = replacement.batch
+        if batch is None:
+            return None
         position = keys.head(value).position
         last, size, timestamp = replacement.last_offset, len(batch), replacement.max_timestamp
         if size < INLINE_BELOW or value[0] == keys.INLINE:
@@ -300,7 +304,12 @@ class RocksPartition(RocksReads):
         except OSError as error:
             raise StorageError(f"the value log of {self.log} cannot be listed: {error}") from error
 
-    def _remove_files(self, segments: Sequence[int]) -> None:
+    def _finished_segments(self, bound: int) -> set[int]:
+        """Segments whose files hold nothing from `bound` on, whatever the caller still calls a segment."""
+        segments = sorted({segment for segment, _, _ in self._names()})
+        return {segment for segment, following in pairwise(segments) if following <= bound}
+
+    def _remove_files(self, segments: Set[int]) -> None:
         if not segments:
             return
         for segment, _, name in self._names():

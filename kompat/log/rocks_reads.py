@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kompat.errors import StorageError
+from kompat.errors import DamagedData, StorageError
 from kompat.log import keys
 from kompat.log.cursor import Cursor, scan
 from kompat.log.keys import Compacted
@@ -21,32 +21,34 @@ _LOOKS = 4  # a batch may be moved or removed between finding its key and readin
 class _Found:
     """Where the bytes of a run of batches lie."""
 
-    __slots__ = ("_file", "_log", "_values", "next_offset", "parts", "size")
+    __slots__ = ("_file", "_inline", "_log", "_stretch", "_values", "next_offset", "parts", "size")
 
-    def __init__(self, log: LogId, values: ValueLog, offset: Offset) -> None:
+    def __init__(self, log: LogId, values: ValueLog) -> None:
         self._log = log
         self._values = values
-        self._file = (-1, -1)  # of the last stretch
+        self._inline: list[memoryview] | None = None  # the last part, if it is inline
+        self._stretch: Stretch | None = None  # the last part, if it lies in the value log
+        self._file = (-1, -1)  # of that
         self.parts: list[Stretch | list[memoryview]] = []
         self.size = 0
-        self.next_offset = offset
+        self.next_offset = Offset(0)
 
     def add_inline(self, value: bytes) -> None:
-        batch = memoryview(value)[keys.HEAD_SIZE :]
-        if self.parts and isinstance(self.parts[-1], list):
-            self.parts[-1].append(batch)
-        else:
-            self.parts.append([batch])
+        if self._inline is None:
+            self._inline, self._stretch = [], None
+            self.parts.append(self._inline)
+        self._inline.append(memoryview(value)[keys.HEAD_SIZE :])
 
     def add_pointer(self, base: int, size: int, pointer: tuple[int, int, int]) -> None:
         segment, number, place = pointer
-        last = self.parts[-1] if self.parts else None
-        if isinstance(last, Stretch) and self._file == (segment, number) and place == last.place + last.size:
+        last = self._stretch
+        if last is not None and place == last.place + last.size and self._file == (segment, number):
             last.size += size
             last.batches.append((base, size))
             return
         path = self._values.path(file_name(self._log, segment, number))
-        self.parts.append(Stretch(path, place, size, [(base, size)]))
+        self._stretch, self._inline = Stretch(path, place, size, [(base, size)]), None
+        self.parts.append(self._stretch)
         self._file = (segment, number)
 
 
@@ -62,7 +64,8 @@ class RocksReads:
     # -- state -----------------------------------------------------------------------------------------------------
     def state(self, name: bytes) -> bytes | None:
         database = self._store.database
-        return database.read(database.state.get, keys.state_key(self._prefix, name))
+        value: bytes | None = database.read(database.state.get, keys.state_key(self._prefix, name))
+        return value
 
     def states(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         database = self._store.database
@@ -91,7 +94,7 @@ class RocksReads:
 
     def payload(self, index: RaftIndex) -> bytes | None:
         database = self._store.database
-        value = database.read(database.entries.get, self._prefix + keys.number(index))
+        value: bytes | None = database.read(database.entries.get, self._prefix + keys.number(index))
         return (keys.payload(value) or None) if value else None
 
     # -- batches ---------------------------------------------------------------------------------------------------
@@ -101,32 +104,35 @@ class RocksReads:
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> Run:
         missing: Exception | None = None
         for _ in range(_LOOKS):
-            found = self._find(offset, max_bytes, end)
             try:
+                found = self._find(offset, max_bytes, end)
                 return Run([self._content(part) for part in found.parts], found.size, found.next_offset)
             except MissingBytes as error:
                 missing = error
-            except OSError as error:
+            except (OSError, DamagedData) as error:  # of one log: the broker goes on with the others
                 raise StorageError(f"log {self.log} cannot be read: {error}") from error
         raise StorageError(f"log {self.log} is damaged: {missing}")
 
     def _find(self, offset: Offset, max_bytes: int, end: Offset) -> "_Found":
-        found = _Found(self.log, self._store.values, offset)
+        """A tight loop: a run of small batches has thousands, and the interpreter is held meanwhile."""
+        found = _Found(self.log, self._store.values)
+        size, next_offset = 0, offset
         cursor = self._batches()
         item = cursor.holding(offset)
+        advance = cursor.next
         while item is not None:
-            key, value = item
-            base = keys.number_at_end(key)
-            kind, _, last, size, _ = keys.unpack_head(value)
-            if base >= end or (found.size and found.size + size > max_bytes):
+            base = keys.number_at_end(item[0])
+            kind, _, last, batch_size, _ = keys.unpack_head(item[1])
+            if base >= end or (size and size + batch_size > max_bytes):
                 break
-            if kind == keys.POINTER:
-                found.add_pointer(base, size, keys.pointer(value))
+            if kind == keys.INLINE:
+                found.add_inline(item[1])
             else:
-                found.add_inline(value)
-            found.size += size
-            found.next_offset = Offset(last + 1)
-            item = cursor.next()
+                found.add_pointer(base, batch_size, keys.pointer(item[1]))
+            size += batch_size
+            next_offset = Offset(last + 1)
+            item = advance()
+        found.size, found.next_offset = size, next_offset
         return found
 
     def _content(self, part: "Stretch | list[memoryview]") -> Buffer:

@@ -119,7 +119,7 @@ class ValueLog:
                 self.files.create(file.path)
             opened = self.files.acquire(file.path)
             try:
-                write_all(opened.fd, file.staged, file.end)
+                write_all(opened.fd, file.staged, file.staged_size, file.end)
             finally:
                 self.files.release(opened)
 

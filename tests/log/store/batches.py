@@ -5,8 +5,8 @@ import struct
 from uuid import UUID
 
 from kompat import _native
-from kompat.log.store import Entry, EntryKind
-from kompat.types import LogId, Millis, Offset, RaftIndex
+from kompat.log.store import Entry, EntryKind, LogStore, PartitionStore
+from kompat.types import Buffer, LogId, Millis, Offset, RaftIndex
 
 HEADER_SIZE = 61
 LOG = LogId(UUID(int=0x0123456789ABCDEF0123456789ABCDEF), 3)
@@ -34,3 +34,27 @@ def an_entry(index: int, base_offset: int, count: int = 1, size: int = 100, *, t
         -1,
         -1,
     )
+
+
+def write(store: LogStore, log: LogId, first: int, last: int, size: int, segment: int = 0) -> None:
+    """Append batches of one record at offsets `first` to `last`, one turn for each."""
+    partition = store.open(log)
+    for offset in range(first, last + 1):
+        partition.append(an_entry(offset + 1, offset, 1, size), a_batch(offset, size), Offset(segment))
+        store.flush()
+
+
+def content(partition: PartitionStore, first: int = 0, end: int = 1 << 60) -> bytes:
+    """Everything from `first` on."""
+    parts: list[Buffer] = []
+    offset = Offset(first)
+    while True:
+        run = partition.read(offset, 1 << 20, Offset(end))
+        if not run.size:
+            return b"".join(parts)
+        parts += run.buffers
+        offset = run.next_offset
+
+
+def expected(first: int, last: int, size: int) -> bytes:
+    return b"".join(a_batch(offset, size) for offset in range(first, last + 1))
