@@ -108,6 +108,9 @@ class Logs:
             if partition.is_staged:
                 partition.reload()
 
+    def set_cache_bytes(self, limit: int) -> None:
+        self._cache.resize(limit)
+
     # -- upkeep ----------------------------------------------------------------------------------------------------
     def start(self) -> None:
         """Keep the logs up in the background, until `close`."""

@@ -188,7 +188,9 @@ class Log:
             cleaner.close()
 
     def roll(self) -> None:
-        """Seal the active segment, as the next append would after segment.ms."""
+        """Seal the active segment, as the next append would after segment.ms; an empty one is never sealed."""
+        if not self.partition.segments.active.size:
+            return
         self.partition._roll(self.clock.now())
         self.partition._join_turn()
         self.commit.end_turn()
