@@ -1,4 +1,4 @@
-"""Produce by hand: it is what a broker does all day, and the compiled schema codec would take twice the time.
+"""Produce by hand: it is what a broker does all day, and the compiled schema codec would take half as long again.
 
 Attributes are named as in the schema. Property tests hold both codecs equal in every version.
 """
