@@ -15,6 +15,7 @@ from kompat.clock import Clock, SystemClock
 from kompat.cluster.service import ClusterService
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
+from kompat.coordinators import Coordinators
 from kompat.errors import ConfigError, DamagedData, KafkaError, StorageError
 from kompat.handlers import APIS
 from kompat.handlers.fetch_sessions import FetchSessions
@@ -85,11 +86,16 @@ class Broker:
         self._built.push_async_callback(cluster.close)
         await cluster.start()
         logs.start()
+        coordinators = Coordinators(config, clock, cluster, logs)
+        self._built.push_async_callback(coordinators.close)
+        coordinators.start()
         return Services(
             config=config,
             clock=clock,
             cluster=cluster,
             logs=logs,
+            groups=coordinators.groups,
+            transactions=coordinators.transactions,
             node_id=NodeId(config.node_id),
             version=__version__,
             fetch_sessions=_fetch_sessions(config),

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from uuid import UUID, uuid4
 
 from kompat.clock import Clock
 from kompat.cluster import configs, describe, names
+from kompat.cluster.changes import Changes, changes_of
 from kompat.cluster.describe import ConfigEntry
 from kompat.cluster.hosting import Hosting
 from kompat.cluster.internal import internal_topic
@@ -50,6 +51,7 @@ class ClusterService:
         )
         self._default_entries: tuple[int, list[ConfigEntry]] = (-1, [])
         self._producer_ids = iter(range(0))
+        self._watchers: list[Callable[[Changes], None]] = []
         self._allocating: asyncio.Future[range] | None = None
 
     async def start(self) -> None:
@@ -68,8 +70,16 @@ class ClusterService:
         self._hosting.take_over(self._image)
 
     def committed(self, records: Sequence[ClusterRecord]) -> None:
+        changes = changes_of(records, self._image)
         for record in records:
             self._hosting.follow(self._image, record)
+        if changes:
+            for watcher in self._watchers:
+                watcher(changes)
+
+    def watch(self, watcher: Callable[[Changes], None]) -> None:
+        """Be told of topics and groups that changed, when that is committed."""
+        self._watchers.append(watcher)
 
     # -- looking up ------------------------------------------------------------------------------------------------
     @property
@@ -126,9 +136,12 @@ class ClusterService:
         if known is not None:
             return known
         outcome = (await self.create_topics([self._default_topic(name)]))[name]
-        if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        if isinstance(outcome, Topic):
+            return outcome
+        known = self.topic(name)  # somebody else was faster
+        if known is None or outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise outcome
-        return self._image.topics[name]
+        return known
 
     async def delete_topics(self, wanted: Sequence[str | UUID]) -> dict[str | UUID, Topic | KafkaError]:
         """By name or by id; each is deleted or refused on its own."""
@@ -203,6 +216,9 @@ class ClusterService:
         found += [Resource(ResourceType.BROKER, str(node)) for node in self._image.brokers]
         found += [each for each in self._image.configs if each.type is not ResourceType.BROKER]
         return [each for each in found if each.type in types]
+
+    def groups_with_settings(self) -> list[str]:
+        return [each.name for each in self._image.configs if each.type is ResourceType.GROUP]
 
     def group_setting(self, group_id: str, name: str) -> Value:
         """A group's setting in force: its own, or the broker's default."""

@@ -56,14 +56,17 @@ class Runtime(Generic[M, R]):
         batches: BatchCodec[R] | None = None,
         store: PartitionStore | None = None,
         listener: Listener[R] | None = None,
+        ticked: Callable[[Any], None] | None = None,
         snapshot_after: int = _SNAPSHOT_AFTER_BYTES,
     ) -> None:
-        """`store` is the partition's: there snapshots are kept, if the machine makes any."""
+        """`store` is the partition's: there snapshots are kept, if the machine makes any. `ticked` hears the replies to the
+        machine's ticks, for nobody else has asked."""
         self._make = make
         self._batches: BatchCodec[R] = batches or PlainBatches(codec)
-        self._partition = partition
+        self.partition = partition
         self._clock = clock
         self._listener = listener
+        self._ticked = ticked
         self._snapshot_after = snapshot_after
         self._snapshot_size = 0
         self._since_snapshot = 0
@@ -98,7 +101,7 @@ class Runtime(Generic[M, R]):
         for batch in self._batches.encode(records, self._clock.now()):
             # All of a decision goes into one turn of the group commit: it is written as a whole or not at all.
             try:
-                appended = self._partition.append(memoryview(batch), origin=Origin.INTERNAL)
+                appended = self.partition.append(memoryview(batch), origin=Origin.INTERNAL)
             except KafkaError:
                 self._is_loaded = appended is None  # what was appended before it has to be read back
                 raise
@@ -136,7 +139,7 @@ class Runtime(Generic[M, R]):
         while not self._tail.is_done:  # appends of before may still reach the log, or not
             await _quietly(self._tail)
         self._tail = Pending.done()
-        machine, position = self._make(), self._partition.log_start_offset
+        machine, position = self._make(), self.partition.log_start_offset
         snapshot = self._snapshots.read() if self._snapshots is not None else None
         if snapshot is not None:
             position = snapshot.next_offset
@@ -144,7 +147,7 @@ class Runtime(Generic[M, R]):
             for record in snapshot.records:
                 machine.apply(record)
         self._since_snapshot = 0
-        while position < self._partition.log_end_offset:
+        while position < self.partition.log_end_offset:
             position = await self._replay(machine, position)
         self.machine = machine
         self.committed_offset = position
@@ -174,9 +177,9 @@ class Runtime(Generic[M, R]):
         return position
 
     async def _read(self, position: Offset) -> ReadResult:
-        found = self._partition.read(position, _READ_BYTES, Isolation.READ_UNCOMMITTED)
+        found = self.partition.read(position, _READ_BYTES, Isolation.READ_UNCOMMITTED)
         if found is None:
-            found = await self._partition.read_stored(position, _READ_BYTES, Isolation.READ_UNCOMMITTED)
+            found = await self.partition.read_stored(position, _READ_BYTES, Isolation.READ_UNCOMMITTED)
         return found
 
     # -- snapshots -------------------------------------------------------------------------------------------------
@@ -190,13 +193,13 @@ class Runtime(Generic[M, R]):
         machine: object = self.machine
         if not (self._is_loaded and self._is_snapshot_due() and self._snapshots and isinstance(machine, Snapshotting)):
             return  # another command was faster, or what was under way has failed
-        end = self._partition.log_end_offset
+        end = self.partition.log_end_offset
         self._snapshot_size = self._snapshots.stage(machine.snapshot(), end, self._clock.now())
         self._since_snapshot = 0
         # In one write with the snapshot: the log before it is of no use any more. Should that fail, the old one is
         # still there, and the next is due when the log has grown by as much again.
         with contextlib.suppress(KafkaError):
-            await self._partition.delete_records(end)
+            await self.partition.delete_records(end)
 
     # -- time ------------------------------------------------------------------------------------------------------
     def _next_deadline(self) -> Millis | None:

@@ -60,6 +60,10 @@ class Shards(Generic[M, R]):
     def all(self) -> Iterable[Runtime[M, R]]:
         return [self._open(partition) for partition in self._existing()]
 
+    def opened(self) -> list[Runtime[M, R]]:
+        """Those that somebody has asked for since the start."""
+        return list(self._runtimes.values())
+
     def _open(self, partition: Partition) -> Runtime[M, R]:
         runtime = self._runtimes.get(partition.index)
         if runtime is None:

@@ -81,7 +81,7 @@ def _told(ctx: Context, code: ErrorCode) -> ErrorCode:
     return code
 
 
-def _results(topics: Topics, judge: Judge) -> list[TopicResult]:
+def _results(topics: Topics, judge: Judge) -> list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
     return [
         TopicResult(
             name=topic.name,

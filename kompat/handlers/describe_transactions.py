@@ -16,14 +16,14 @@ async def handle(ctx: Context, req: DescribeTransactionsRequest) -> DescribeTran
     return DescribeTransactionsResponse(transaction_states=[await _describe(ctx, each) for each in req.transactional_ids])
 
 
-async def _describe(ctx: Context, transactional_id: str) -> State:
+async def _describe(ctx: Context, transactional_id: str) -> DescribeTransactionsResponse.TransactionState:
     try:
         return _state(await ctx.services.transactions.describe(transactional_id))
     except KafkaError as error:
         return State(error_code=error.code, transactional_id=transactional_id)
 
 
-def _state(transaction: Transaction) -> State:
+def _state(transaction: Transaction) -> DescribeTransactionsResponse.TransactionState:
     topics: dict[str, list[int]] = defaultdict(list)
     for each in sorted(transaction.partitions):
         topics[each.topic].append(each.partition)

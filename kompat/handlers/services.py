@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from kompat.clock import Clock
     from kompat.cluster.service import ClusterService
     from kompat.config.load import BrokerConfig
+    from kompat.groups.service import GroupService
     from kompat.handlers.fetch_sessions import FetchSessions
     from kompat.log.manager import Logs
+    from kompat.txn.service import TransactionService
     from kompat.types import NodeId
 
 
@@ -20,6 +22,8 @@ class Services:
     clock: Clock
     cluster: ClusterService
     logs: Logs
+    groups: GroupService
+    transactions: TransactionService
     node_id: NodeId
     version: str
     fetch_sessions: FetchSessions

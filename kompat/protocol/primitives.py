@@ -14,7 +14,7 @@ _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 
 
-class MalformedBytes(ValueError):
+class MalformedBytesError(ValueError):
     """The bytes are not what the format says."""
 
 
@@ -97,7 +97,7 @@ class Writer:
 
 
 class Reader:
-    """Takes primitives off a buffer; whatever does not fit is MalformedBytes, never an out-of-bounds allocation."""
+    """Takes primitives off a buffer; whatever does not fit is MalformedBytesError, never an out-of-bounds allocation."""
 
     __slots__ = ("_data", "_end", "_pos")
 
@@ -109,7 +109,7 @@ class Reader:
     def _take(self, size: int) -> int:
         start = self._pos
         if size < 0 or start + size > self._end:
-            raise MalformedBytes(f"{size} bytes wanted at {start} of {self._end}")
+            raise MalformedBytesError(f"{size} bytes wanted at {start} of {self._end}")
         self._pos = start + size
         return start
 
@@ -135,7 +135,7 @@ class Reader:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
-        raise MalformedBytes("a varint of more than five bytes")
+        raise MalformedBytesError("a varint of more than five bytes")
 
     def uuid(self) -> UUID:
         return UUID(bytes=self.raw(16))
@@ -148,7 +148,7 @@ class Reader:
         try:
             return self.raw(size).decode()
         except UnicodeDecodeError as error:
-            raise MalformedBytes(str(error)) from error
+            raise MalformedBytesError(str(error)) from error
 
     def string(self) -> str:
         return self._text(self.int16())
@@ -179,7 +179,7 @@ class Reader:
 
     def _elements(self, count: int, element: Callable[[], T]) -> tuple[T, ...]:
         if count > self._end - self._pos:  # every element takes a byte at least
-            raise MalformedBytes(f"an array of {count} elements in {self._end - self._pos} bytes")
+            raise MalformedBytesError(f"an array of {count} elements in {self._end - self._pos} bytes")
         return tuple(element() for _ in range(count))
 
     def tags(self) -> dict[int, bytes]:

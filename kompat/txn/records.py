@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from kompat.errors import DamagedData
-from kompat.protocol.primitives import MalformedBytes, Reader, Writer
+from kompat.protocol.primitives import MalformedBytesError, Reader, Writer
 from kompat.txn.state import NO_PRODUCER_ID, State, Transaction
 from kompat.types import Buffer, TopicPartition
 
@@ -46,7 +46,7 @@ def decode(key: Buffer, value: Buffer | None) -> Record | None:
             return None
         transactional_id = reader.string()
         return Forgotten(transactional_id) if value is None else Changed(_read_value(transactional_id, Reader(value)))
-    except (MalformedBytes, ValueError) as error:
+    except (MalformedBytesError, ValueError) as error:
         raise DamagedData(f"a record of __transaction_state cannot be read: {error}") from error
 
 

@@ -74,6 +74,7 @@ class TransactionService:
         self._clock = clock
         self._shards: Shards[TransactionMachine, Record] = Shards(self._runtime, existing, ensure)
         self._completing: dict[str, asyncio.Task[None]] = {}
+        self._starting: asyncio.Future[None] | None = None
 
     def _runtime(self, partition: Partition) -> Runtime[TransactionMachine, Record]:
         listener = _Completer(self, partition)
@@ -83,11 +84,15 @@ class TransactionService:
         listener.runtime = runtime
         return runtime
 
-    async def start(self) -> None:
-        await self._shards.start()
+    def start(self) -> None:
+        """Take up what was under way, while clients are served already: a command waits for its partition."""
+        self._starting = asyncio.ensure_future(self._shards.start())
+        self._starting.add_done_callback(_log_failure)
 
     async def close(self) -> None:
-        tasks = list(self._completing.values())
+        tasks: list[asyncio.Future[None]] = [*self._completing.values()]
+        if self._starting is not None:
+            tasks.append(self._starting)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -227,6 +232,11 @@ class TransactionService:
                     return None  # a later end has been written there already
                 logger.warning("the end marker for %s is not written yet: %s", partition, error)
             await asyncio.sleep(RETRY_SECONDS)
+
+
+def _log_failure(done: asyncio.Future[None]) -> None:
+    if not done.cancelled() and done.exception() is not None:
+        logger.error("transactions could not be taken up", exc_info=done.exception())
 
 
 class _Completer:

@@ -136,7 +136,7 @@ async def test_the_log_before_a_snapshot_is_let_go() -> None:
     for _ in range(100):
         await runtime.run(lambda ledger: ledger.add("a", 1))
 
-    log = runtime._partition
+    log = runtime.partition
     assert 0 < log.log_start_offset < log.log_end_offset == 100
 
     again = runtime_on(Node(disk))
@@ -187,7 +187,7 @@ async def test_a_machine_without_a_store_for_snapshots_keeps_its_log() -> None:
     for _ in range(20):
         await runtime.run(lambda ledger: ledger.add("a", 1))
 
-    assert runtime._partition.log_start_offset == 0
+    assert runtime.partition.log_start_offset == 0
 
 
 async def test_a_damaged_snapshot_is_reported_not_skipped() -> None:
@@ -196,7 +196,7 @@ async def test_a_damaged_snapshot_is_reported_not_skipped() -> None:
     runtime = runtime_on(node, snapshot_after=100)
     for _ in range(5):
         await runtime.run(lambda ledger: ledger.add("a", 1))
-    store = runtime._partition.store
+    store = runtime.partition.store
     stored = bytearray(store.state(b"machine/snapshot") or b"")
     stored[40] ^= 1
     store.put_state(b"machine/snapshot", bytes(stored))

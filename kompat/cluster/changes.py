@@ -1,0 +1,36 @@
+"""What a committed record means to those who look at topics and groups from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from kompat.cluster.records import ClusterRecord, ConfigsSet, PartitionsCreated, TopicCreated, TopicDeleted
+from kompat.cluster.state import ClusterState, ResourceType
+
+
+@dataclass(slots=True)
+class Changes:
+    topics: list[str]  # created, grown or deleted
+    deleted: list[tuple[str, UUID]]
+    groups: list[str]  # whose settings changed
+
+    def __bool__(self) -> bool:
+        return bool(self.topics or self.groups)
+
+
+def changes_of(records: Iterable[ClusterRecord], before: ClusterState) -> Changes:
+    changes = Changes([], [], [])
+    for record in records:
+        if isinstance(record, TopicCreated):
+            changes.topics.append(record.topic.name)
+        elif isinstance(record, PartitionsCreated | TopicDeleted):
+            topic = before.topics_by_id.get(record.topic_id)
+            if topic is not None:
+                changes.topics.append(topic.name)
+                if isinstance(record, TopicDeleted):
+                    changes.deleted.append((topic.name, topic.id))
+        elif isinstance(record, ConfigsSet) and record.resource.type is ResourceType.GROUP:
+            changes.groups.append(record.resource.name)
+    return changes

@@ -1,0 +1,165 @@
+"""Builds the coordinators of groups and transactions over the broker's logs, and lets them meet.
+
+They know nothing of each other: that a transaction's end also settles offsets is arranged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from uuid import UUID
+
+from kompat.clock import Clock
+from kompat.cluster.changes import Changes
+from kompat.cluster.service import ClusterService
+from kompat.cluster.state import Topic
+from kompat.config.broker import BrokerConfig
+from kompat.groups.config import ConsumerGroupSettings, GroupSettings, MigrationPolicy
+from kompat.groups.machine.topics import TopicInfo
+from kompat.groups.service import GroupService
+from kompat.log.manager import Logs
+from kompat.log.partition import Origin, Partition
+from kompat.protocol.records import ControlType, control_batch
+from kompat.txn.machine import TransactionMachine
+from kompat.txn.service import Marker, TransactionService
+from kompat.types import TopicPartition
+
+OFFSETS = "__consumer_offsets"
+TRANSACTIONS = "__transaction_state"
+
+
+class Coordinators:
+    def __init__(self, config: BrokerConfig, clock: Clock, cluster: ClusterService, logs: Logs) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._logs = logs
+        self._clock = clock
+        self.groups = GroupService(
+            *self._internal(OFFSETS), settings=self._group_settings, topics=ClusterTopics(cluster), clock=clock
+        )
+        self.transactions = TransactionService(
+            *self._internal(TRANSACTIONS),
+            make=self._transaction_machine,
+            next_producer_id=cluster.next_producer_id,
+            markers=self,
+            clock=clock,
+        )
+
+    def start(self) -> None:
+        self.groups.start()
+        self.transactions.start()
+        self._cluster.watch(self._changed)
+        self._config.watch(lambda _: self.groups.settings_changed())
+
+    async def close(self) -> None:
+        await self.transactions.close()
+        await self.groups.close()
+
+    def _changed(self, changes: Changes) -> None:
+        if changes.groups:
+            self.groups.settings_changed()
+        if changes.topics:
+            self.groups.topics_changed(changes.topics, changes.deleted)
+
+    def _internal(
+        self, name: str
+    ) -> tuple[Callable[[], Sequence[Partition]], Callable[[], Awaitable[Sequence[Partition]]]]:
+        """The partitions of an internal topic: those that exist, and those that are made to."""
+
+        def existing() -> Sequence[Partition]:
+            topic = self._cluster.topic(name)
+            return self._partitions(topic) if topic is not None else ()
+
+        async def ensure() -> Sequence[Partition]:
+            return self._partitions(await self._cluster.ensure_internal_topic(name))
+
+        return existing, ensure
+
+    def _partitions(self, topic: Topic) -> Sequence[Partition]:
+        found = (self._logs.find_by_id(topic.id, each.index) for each in topic.partitions)
+        return [partition for partition in found if partition is not None]
+
+    # -- settings --------------------------------------------------------------------------------------------------
+    def _transaction_machine(self) -> TransactionMachine:
+        return TransactionMachine(
+            max_timeout_ms=self._config["transaction.max.timeout.ms"],
+            expiration_ms=self._config["transactional.id.expiration.ms"],
+        )
+
+    def _group_settings(self) -> GroupSettings:
+        config = self._config
+        return GroupSettings(
+            min_session_timeout_ms=config["group.min.session.timeout.ms"],
+            max_session_timeout_ms=config["group.max.session.timeout.ms"],
+            initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+            max_size=config["group.max.size"],
+            consumer=ConsumerGroupSettings(
+                session_timeout_ms=config["group.consumer.session.timeout.ms"],
+                heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
+                assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
+            ),
+            consumer_overrides={group: self._overrides(group) for group in self._cluster.groups_with_settings()},
+            consumer_max_size=config["group.consumer.max.size"],
+            assignors=tuple(config["group.consumer.assignors"]),
+            migration_policy=MigrationPolicy(config["group.consumer.migration.policy"]),
+            regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
+            offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
+            offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
+            offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+        )
+
+    def _overrides(self, group_id: str) -> ConsumerGroupSettings:
+        def setting(name: str) -> int:
+            value = self._cluster.group_setting(group_id, name)
+            assert isinstance(value, int), name  # noqa: S101 - by its definition
+            return value
+
+        return ConsumerGroupSettings(
+            session_timeout_ms=setting("consumer.session.timeout.ms"),
+            heartbeat_interval_ms=setting("consumer.heartbeat.interval.ms"),
+            assignment_interval_ms=setting("consumer.assignment.interval.ms"),
+        )
+
+    # -- markers ---------------------------------------------------------------------------------------------------
+    async def write(self, partition: TopicPartition, marker: Marker) -> None:
+        """The end of a transaction in one partition. Where that is of the offsets, groups have to know of it."""
+        if partition.topic == OFFSETS:
+            await self.groups.end_transaction(
+                partition.partition, marker.producer_id, marker.producer_epoch, commit=marker.commit
+            )
+            return
+        log = self._logs.find(partition.topic, partition.partition)
+        if log is not None:
+            batch = control_batch(
+                ControlType.COMMIT if marker.commit else ControlType.ABORT,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
+                timestamp=self._clock.now(),
+            )
+            await log.append(memoryview(batch), origin=Origin.INTERNAL).pending.wait()
+
+
+class ClusterTopics:
+    """The cluster's topics as groups look at them."""
+
+    def __init__(self, cluster: ClusterService) -> None:
+        self._cluster = cluster
+
+    @property
+    def version(self) -> int:
+        return self._cluster.metadata_offset
+
+    def find(self, name: str) -> TopicInfo | None:
+        return _info(self._cluster.topic(name))
+
+    def find_by_id(self, topic_id: UUID) -> TopicInfo | None:
+        return _info(self._cluster.topic_by_id(topic_id))
+
+    def names(self) -> Collection[str]:
+        return [topic.name for topic in self._cluster.topics()]
+
+
+def _info(topic: Topic | None) -> TopicInfo | None:
+    if topic is None:
+        return None
+    return TopicInfo(name=topic.name, topic_id=topic.id, partitions=len(topic.partitions))

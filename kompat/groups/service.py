@@ -1,0 +1,257 @@
+"""Groups for everybody: commands are awaited, each on the partition of `__consumer_offsets` that its group lives in.
+
+A member that joins or syncs may have to wait for others: it hands its future to the machine as a token, and gets its
+reply with the outcome of whatever command or time-out makes it due. Should a partition's machine be built anew from the
+log, those who wait are told to look for their coordinator again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from kompat.clock import Clock
+from kompat.coordination.decision import Decision
+from kompat.coordination.runtime import Runtime
+from kompat.coordination.shards import Shards
+from kompat.errors import ErrorCode, KafkaError
+from kompat.groups.batches import GroupBatches, GroupCodec
+from kompat.groups.config import GroupSettings
+from kompat.groups.machine.group_machine import GroupMachine
+from kompat.groups.machine.messages import (
+    CommitRequest,
+    ConsumerHeartbeatReply,
+    ConsumerHeartbeatRequest,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    FetchedTopic,
+    FetchRequest,
+    HeartbeatRequest,
+    JoinReply,
+    JoinRequest,
+    LeavingMember,
+    LeftMember,
+    ListedGroup,
+    Outcome,
+    SyncReply,
+    SyncRequest,
+    Token,
+    TopicErrors,
+    TopicOffsets,
+)
+from kompat.groups.machine.topics import Topics
+from kompat.groups.records import GroupRecord
+from kompat.log.partition import Partition
+from kompat.types import ProducerEpoch, ProducerId, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Groups = Runtime[GroupMachine, GroupRecord]
+Command = Callable[[GroupMachine], Decision[GroupRecord, Outcome[T]]]
+
+
+class GroupService:
+    def __init__(
+        self,
+        existing: Callable[[], Sequence[Partition]],
+        ensure: Callable[[], Awaitable[Sequence[Partition]]],
+        *,
+        settings: Callable[[], GroupSettings],
+        topics: Topics,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._clock = clock
+        self._shards: Shards[GroupMachine, GroupRecord] = Shards(self._runtime, existing, ensure)
+        self._waiting: dict[int, _Waiting] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def _make(self) -> GroupMachine:
+        machine = GroupMachine(self._settings())
+        machine.topics_changed(self._topics)
+        return machine
+
+    def _runtime(self, partition: Partition) -> Groups:
+        self._waiting[partition.index] = waiting = _Waiting()
+        return Runtime(
+            self._make,
+            GroupCodec(),
+            partition,
+            clock=self._clock,
+            batches=GroupBatches(lambda: partition.leader_epoch),
+            listener=waiting,
+            ticked=_deliver,
+        )
+
+    def start(self) -> None:
+        """Take up the groups that there were, while clients are served already: a command waits for its partition."""
+        self._spawn(self._shards.start())
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._shards.close()
+        for waiting in self._waiting.values():
+            waiting.dismiss()
+
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("work on groups failed", exc_info=task.exception())
+
+    # -- what happens around them ----------------------------------------------------------------------------------
+    def settings_changed(self) -> None:
+        settings = self._settings()
+        for runtime in self._shards.opened():
+            runtime.machine.settings = settings
+
+    def topics_changed(self, names: Iterable[str], deleted: Sequence[tuple[str, UUID]]) -> None:
+        changed = list(names)
+        for runtime in self._shards.opened():
+            runtime.machine.topics_changed(self._topics, changed)
+        if deleted:
+            self._spawn(self._forget_topics(deleted))
+
+    async def _forget_topics(self, deleted: Sequence[tuple[str, UUID]]) -> None:
+        for runtime in self._shards.opened():
+            await self._run(runtime, lambda m: m.topics_deleted(deleted, self._clock.now()))
+
+    # -- members ---------------------------------------------------------------------------------------------------
+    async def home_of(self, group_id: str) -> TopicPartition:
+        return self._topic_partition(await self._shards.home(group_id))
+
+    async def join(self, request: JoinRequest) -> JoinReply:
+        reply: asyncio.Future[JoinReply] = asyncio.get_running_loop().create_future()
+        await self._wait(request.group_id, reply, lambda m: m.join(request, Token(reply), self._clock.now()))
+        return reply.result()
+
+    async def sync(self, request: SyncRequest) -> SyncReply:
+        reply: asyncio.Future[SyncReply] = asyncio.get_running_loop().create_future()
+        await self._wait(request.group_id, reply, lambda m: m.sync(request, Token(reply), self._clock.now()))
+        return reply.result()
+
+    async def _wait(self, group_id: str, reply: asyncio.Future[Any], command: Command[None]) -> None:
+        """Hand a token in and wait until it comes back with a reply."""
+        runtime = await self._shards.home(group_id)
+        await runtime.load()
+        waiting = self._waiting[runtime.partition.index]
+        waiting.add(reply)
+        try:
+            await self._run(runtime, command)
+            await reply
+        finally:
+            waiting.remove(reply)
+
+    async def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
+        return await self._at_home(request.group_id, lambda m: m.heartbeat(request, self._clock.now()))
+
+    async def leave(self, group_id: str, members: Sequence[LeavingMember]) -> tuple[LeftMember, ...]:
+        return await self._at_home(group_id, lambda m: m.leave(group_id, members, self._clock.now()))
+
+    async def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> ConsumerHeartbeatReply:
+        return await self._at_home(request.group_id, lambda m: m.consumer_heartbeat(request, self._clock.now()))
+
+    # -- offsets ---------------------------------------------------------------------------------------------------
+    async def commit_offsets(self, request: CommitRequest) -> tuple[TopicErrors, ...]:
+        return await self._at_home(request.group_id, lambda m: m.commit_offsets(request, self._clock.now()))
+
+    async def fetch_offsets(self, request: FetchRequest) -> tuple[TopicOffsets, ...]:
+        return await self._at_home(request.group_id, lambda m: m.fetch_offsets(request))
+
+    async def delete_offsets(self, group_id: str, topics: Iterable[FetchedTopic]) -> tuple[TopicErrors, ...]:
+        wanted = tuple(topics)
+        return await self._at_home(group_id, lambda m: m.delete_offsets(group_id, wanted, self._clock.now()))
+
+    async def end_transaction(self, index: int, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
+        """A transaction's end reaches partition `index` of the offsets."""
+        runtime = self._shards.at(index)
+        if runtime is not None:
+            producer = ProducerId(producer_id), ProducerEpoch(producer_epoch)
+            await self._run(runtime, lambda m: m.end_transaction(*producer, is_commit=commit, now=self._clock.now()))
+
+    # -- groups as a whole -----------------------------------------------------------------------------------------
+    async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, ErrorCode]:
+        return dict(await self._at_homes(group_ids, lambda ids: lambda m: m.delete_groups(ids, self._clock.now())))
+
+    async def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+        found: list[ListedGroup] = []
+        for runtime in self._shards.all():
+            listed = await self._run(runtime, lambda m: m.list_groups(states, types))
+            found += listed
+        return found
+
+    async def describe_groups(self, group_ids: Iterable[str], api_version: int) -> list[DescribedGroup]:
+        return await self._at_homes(group_ids, lambda ids: lambda m: m.describe_groups(ids, api_version))
+
+    async def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+        return await self._at_homes(group_ids, lambda ids: lambda m: m.describe_consumer_groups(ids))
+
+    # -- running ---------------------------------------------------------------------------------------------------
+    async def _at_homes(
+        self, group_ids: Iterable[str], command: Callable[[list[str]], Command[tuple[T, ...]]]
+    ) -> list[T]:
+        """Ask each partition about those of the groups that live there."""
+        homes: dict[Groups, list[str]] = defaultdict(list)
+        for group_id in dict.fromkeys(group_ids):
+            homes[await self._shards.home(group_id)].append(group_id)
+        found: list[T] = []
+        for runtime, ids in homes.items():
+            answered = await self._run(runtime, command(ids))
+            found += answered
+        return found
+
+    async def _at_home(self, group_id: str, command: Command[T]) -> T:
+        return await self._run(await self._shards.home(group_id), command)
+
+    async def _run(self, runtime: Groups, command: Command[T]) -> T:
+        outcome = await runtime.run(command)
+        _deliver(outcome)
+        return outcome.reply
+
+    def _topic_partition(self, runtime: Groups) -> TopicPartition:
+        return TopicPartition(runtime.partition.topic, runtime.partition.index)
+
+
+def _deliver(outcome: Outcome[Any]) -> None:
+    """Give those who waited their replies."""
+    for completion in outcome.completions:
+        waiter = completion.token
+        if isinstance(waiter, asyncio.Future) and not waiter.done():
+            waiter.set_result(completion.reply)
+
+
+class _Waiting:
+    """Who waits on one partition's machine."""
+
+    def __init__(self) -> None:
+        self._futures: set[asyncio.Future[Any]] = set()
+
+    def add(self, future: asyncio.Future[Any]) -> None:
+        self._futures.add(future)
+
+    def remove(self, future: asyncio.Future[Any]) -> None:
+        self._futures.discard(future)
+
+    def committed(self, records: Sequence[GroupRecord]) -> None:
+        """Replies come with their commands' outcomes."""
+
+    def loaded(self) -> None:
+        """The machine is a new one: it has none of the tokens."""
+        self.dismiss()
+
+    def dismiss(self) -> None:
+        for future in self._futures:
+            if not future.done():
+                future.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
