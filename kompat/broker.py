@@ -20,6 +20,7 @@ from kompat.errors import ConfigError, DamagedData, KafkaError, StorageError
 from kompat.handlers import APIS
 from kompat.handlers.fetch_sessions import FetchSessions
 from kompat.handlers.services import Services
+from kompat.handlers.transactional_produce import Turns
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
 from kompat.server.dispatch import Dispatcher
@@ -100,6 +101,7 @@ class Broker:
             version=__version__,
             fetch_sessions=_fetch_sessions(config),
             fetch_max_bytes=config["fetch.max.bytes"],
+            produce_turns=Turns(),
         )
 
     async def _listen(self, listener: Listener) -> None:

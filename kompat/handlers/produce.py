@@ -7,9 +7,13 @@ Every partition is judged by itself; the answer waits for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Mapping
+from uuid import UUID
+
 from kompat.errors import ErrorCode, KafkaError, ProtocolError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.later import Later
+from kompat.handlers.transactional_produce import admit
 from kompat.log.commit import Pending
 from kompat.log.partition import Appended, Partition
 from kompat.log.validation import InvalidRecordsError
@@ -30,12 +34,39 @@ VALID_ACKS = (-1, 0, 1)
 UNKNOWN_OFFSET = -1
 
 
-def handle(ctx: Context, req: ProduceRequest) -> Later[ProduceResponse] | ProduceResponse | None:
+def handle(
+    ctx: Context, req: ProduceRequest
+) -> Awaitable[ProduceResponse | None] | Later[ProduceResponse] | ProduceResponse | None:
+    if req.transactional_id is not None:
+        return _handle_in_turn(ctx, req, req.transactional_id)
+    return _append_all(ctx, req, {})
+
+
+async def _handle_in_turn(ctx: Context, req: ProduceRequest, transactional_id: str) -> ProduceResponse | None:
+    """A transaction's batches, once the coordinator knows of their partitions."""
+    async with ctx.services.produce_turns.of(transactional_id):
+        refused: dict[tuple[str, UUID, int], KafkaError] = {}
+        for topic in req.topic_data:
+            for data in topic.partition_data:
+                try:
+                    if data.records is not None:
+                        await admit(ctx, transactional_id, _partition(ctx, topic, data.index), data.records)
+                except KafkaError as error:
+                    refused[topic.name, topic.topic_id, data.index] = error
+        reply = _append_all(ctx, req, refused)
+    return await reply if isinstance(reply, Later) else reply
+
+
+def _append_all(
+    ctx: Context, req: ProduceRequest, refused: Mapping[tuple[str, UUID, int], KafkaError]
+) -> Later[ProduceResponse] | ProduceResponse | None:
     reply = _Reply(req)
     for topic in req.topic_data:
         responses = []
         for data in topic.partition_data:
             try:
+                if refused and (refusal := refused.get((topic.name, topic.topic_id, data.index))) is not None:
+                    raise refusal
                 responses.append(reply.started(data.index, _append(ctx, req, topic, data)))
             except KafkaError as error:
                 responses.append(_refused(data.index, error))

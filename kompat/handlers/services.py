@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kompat.config.load import BrokerConfig
     from kompat.groups.service import GroupService
     from kompat.handlers.fetch_sessions import FetchSessions
+    from kompat.handlers.transactional_produce import Turns
     from kompat.log.manager import Logs
     from kompat.txn.service import TransactionService
     from kompat.types import NodeId
@@ -28,3 +29,4 @@ class Services:
     version: str
     fetch_sessions: FetchSessions
     fetch_max_bytes: int
+    produce_turns: Turns

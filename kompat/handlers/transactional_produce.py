@@ -1,0 +1,76 @@
+"""Before a transactional batch is appended, its partition has to be part of the producer's transaction.
+
+Clients that speak transaction.version 2 (Produce v12+) leave the adding to the broker. Older ones have added it
+themselves, and it is verified: a batch that strayed from a transaction that has ended must not open one that nobody
+will end. Once a partition has an open transaction of the producer there is nothing to ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from weakref import WeakValueDictionary
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.base import Context
+from kompat.log.partition import Partition
+from kompat.protocol.records import HEADER_SIZE, BatchHeader, read_header
+from kompat.txn.machine import Producer
+from kompat.types import TopicPartition
+
+FIRST_VERSION_WITH_IMPLICIT_ADD = 12
+FIRST_VERSION_WITH_ABORTABLE = 11
+EPOCH_BUMPING_CLIENT = 2
+# The coordinator is not ready: what producers of every age retry is NOT_ENOUGH_REPLICAS.
+RETRIED = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+class Turns:
+    """One producer's requests one after the other: while one waits for the coordinator, its successors must not pass it."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, transactional_id: str) -> asyncio.Lock:
+        lock = self._locks.get(transactional_id)
+        if lock is None:
+            lock = self._locks[transactional_id] = asyncio.Lock()
+        return lock
+
+
+async def admit(ctx: Context, transactional_id: str, partition: Partition, records: memoryview) -> None:
+    """Raises KafkaError where the batch may not be appended in the producer's transaction."""
+    if len(records) < HEADER_SIZE:
+        return  # the append itself refuses it
+    header = read_header(records)
+    if not header.is_transactional or _is_open(partition, header):
+        return
+    producer = Producer(header.producer_id, header.producer_epoch)
+    wanted = TopicPartition(partition.topic, partition.index)
+    transactions = ctx.services.transactions
+    try:
+        if ctx.api_version >= FIRST_VERSION_WITH_IMPLICIT_ADD:
+            await transactions.add_patiently(transactional_id, producer, [wanted], client_version=EPOCH_BUMPING_CLIENT)
+        elif ctx.services.config["transaction.partition.verification.enable"]:
+            await transactions.verify(transactional_id, producer, wanted)
+    except KafkaError as error:
+        raise KafkaError(_told(ctx, error.code), error.message) from error
+
+
+def _is_open(partition: Partition, header: BatchHeader) -> bool:
+    known = partition.producers.get(header.producer_id)
+    return known is not None and known.epoch == header.producer_epoch and known.transaction_start >= 0
+
+
+def _told(ctx: Context, code: ErrorCode) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code in RETRIED:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if code is ErrorCode.TRANSACTION_ABORTABLE and ctx.api_version < FIRST_VERSION_WITH_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
