@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kompat.errors import ErrorCode, KafkaError
+from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log import checkpoint, recovery, validation
 from kompat.log.commit import Pending
 from kompat.log.partition_core import CHECKPOINT_EVERY, TIME_INDEX_EVERY, LogCore
@@ -42,6 +42,7 @@ class Appending(LogCore):
         else:
             batch, header = validation.finish(records, config, now)
             marker = self._admit_internal(batch, header)
+        turn = self._join_turn()  # before anything is staged: should the turn fail, this partition has to hear of it
         self._make_room(len(batch), header, now)
         base = state.log_end_offset
         stamp(batch, base, self.leader_epoch)
@@ -51,8 +52,9 @@ class Appending(LogCore):
                 recovery.add_batch(state.producers, entry)
             else:
                 self._end_transaction(entry, *marker)
+        self._turns[turn] = state.log_end_offset
         append_time = NO_TIMESTAMP if config.message_timestamp_type == "CreateTime" else header.max_timestamp
-        return Appended(base, entry.last_offset, Millis(append_time), state.log_start_offset, self._join_turn())
+        return Appended(base, entry.last_offset, Millis(append_time), state.log_start_offset, turn)
 
     def _stage(self, batch: Buffer, header: BatchHeader, base: Offset) -> Entry:
         state = self.state
@@ -72,7 +74,10 @@ class Appending(LogCore):
             header.base_sequence,
         )
         active = state.segments.active
-        self.store.append(entry, batch, active.base_offset)
+        try:
+            self.store.append(entry, batch, active.base_offset)
+        except StorageError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         active.add(base, size, timestamp)
         self._since_checkpoint += 1
         self._since_index += size

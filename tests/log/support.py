@@ -13,10 +13,11 @@ from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log.cache import TailCache
 from kompat.log.cleaning import Cleaner, CleanerSettings, Throttle
 from kompat.log.commit import Pending
-from kompat.log.memory import MemoryStore
+from kompat.log.memory import MemoryPartition, MemoryStore, _Data
 from kompat.log.partition import Appended, Isolation, Origin, Partition, ReadResult
+from kompat.log.store import Entry
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate, split_batches
-from kompat.types import LogId, Offset
+from kompat.types import Buffer, LogId, Offset
 
 T = TypeVar("T")
 LOG_ID = LogId(UUID(int=7), 0)
@@ -48,10 +49,27 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 _loops: list[asyncio.AbstractEventLoop] = []
 
 
+class RefusingPartition(MemoryPartition):
+    """Takes no append while the disk is below its reserve."""
+
+    disk: "Disk"
+
+    def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
+        if self.disk.is_refusing:
+            raise StorageError("less than the reserve is free")
+        super().append(entry, batch, segment)
+
+
 class Disk(MemoryStore):
     """Refuses to write while it is full."""
 
     is_full = False
+    is_refusing = False
+
+    def open(self, log: LogId) -> RefusingPartition:
+        partition = RefusingPartition(self._logs.setdefault(log, _Data()), self._staged, self._lock)
+        partition.disk = self
+        return partition
 
     def flush(self) -> None:
         if self.is_full:

@@ -5,7 +5,7 @@ import pytest
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.partition import ALL_COMMITTED, FoundOffset, Isolation, Partition
 from kompat.protocol.records import ControlType, Record, build_batch
-from kompat.types import Offset
+from kompat.types import Offset, RaftIndex
 from tests.log.support import COMMITTED, NOW, UNCOMMITTED, Log, batch, records_of, run
 
 TRANSACTION = {"producer_epoch": 0, "is_transactional": True}
@@ -169,6 +169,62 @@ def test_a_first_append_that_the_disk_refused_leaves_an_empty_log() -> None:
     assert log.append(b"kept").base_offset == 0
     log.kill()
     assert log.values() == [b"kept"]
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_an_append_that_the_disk_refuses_at_once_leaves_no_trace(before: int) -> None:
+    log = Log(segment_bytes=100)
+    for i in range(before):
+        log.append(b"%d" % i)
+    log.store.is_refusing = True
+    for _ in range(2):
+        with pytest.raises(KafkaError) as raised:
+            log.append(b"refused")
+        assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    log.store.is_full = True
+    log.commit.end_turn()
+    log.store.is_full = log.store.is_refusing = False
+
+    assert log.append(b"taken").base_offset == before
+
+    log.kill()
+    assert log.values() == [*(b"%d" % i for i in range(before)), b"taken"]
+
+
+def test_earlier_turns_are_kept_when_a_later_one_fails() -> None:
+    log = Log()
+    synced_later = log.stage(batch(b"a")).pending
+    log.store.flush()  # written, but its promise waits for the disk's sync
+    log.commit._turn = None
+    log.store.is_full = True
+    log.append(b"lost")
+    assert (log.partition.log_end_offset, log.partition.high_watermark) == (1, 0)
+
+    synced_later.resolve()
+
+    assert log.partition.high_watermark == 1
+    assert log.values() == [b"a"]
+
+
+# -- a disk that lost its newest writes --------------------------------------------------------------------------------
+@pytest.mark.parametrize("lost_from", range(7))
+def test_the_log_ends_where_the_disk_lost_it(lost_from: int) -> None:
+    log = Log(segment_bytes=180)
+    for i in range(6):
+        log.append(b"%d" % i, producer_id=1, producer_epoch=0, base_sequence=i)
+    log.partition.close()  # the checkpoint knows all six
+    log.commit.end_turn()
+    log.partition.store.truncate_from(RaftIndex(lost_from + 1), Offset(lost_from))
+    log.store.flush()
+
+    partition = log.kill()
+
+    assert partition.log_end_offset == partition.high_watermark == lost_from
+    assert log.values() == [b"%d" % i for i in range(lost_from)]
+    assert partition.size == partition.store.size()
+    assert log.append(b"new", producer_id=1, producer_epoch=0, base_sequence=lost_from).base_offset == lost_from
+    log.kill()
+    assert len(log.values()) == lost_from + 1
 
 
 # -- restart -----------------------------------------------------------------------------------------------------------
