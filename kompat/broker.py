@@ -21,6 +21,7 @@ from kompat.handlers import APIS
 from kompat.handlers.fetch_sessions import FetchSessions
 from kompat.handlers.services import Services
 from kompat.handlers.transactional_produce import Turns
+from kompat.log.cleaning import CleanerSettings
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
 from kompat.server.dispatch import Dispatcher
@@ -134,6 +135,11 @@ def _log_settings(config: BrokerConfig) -> LogSettings:
         cache_bytes=config["kompat.cache.bytes"],
         retention_check_interval_ms=config["log.retention.check.interval.ms"],
         producer_id_expiration_ms=config["producer.id.expiration.ms"],
+        cleaner=CleanerSettings(
+            dedupe_buffer_size=config["log.cleaner.dedupe.buffer.size"],
+            io_max_bytes_per_second=config["log.cleaner.io.max.bytes.per.second"],
+            backoff_ms=config["log.cleaner.backoff.ms"],
+        ),
     )
 
 
