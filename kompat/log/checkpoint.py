@@ -42,6 +42,7 @@ class LogState:
     log_start_offset: Offset
     log_end_offset: Offset
     cleaned_offset: Offset  # everything before it has been through the cleaner
+    is_rebuilt: bool = False  # what is stored beside the entries is not true any more: it has to be written anew
 
     @classmethod
     def fresh(cls, now: Millis) -> LogState:
@@ -86,6 +87,14 @@ def encode(state: LogState) -> bytes:
             _BATCH.pack(b.first_sequence, b.last_sequence, b.base_offset, b.last_offset, b.timestamp) for b in p.batches
         )
     return b"".join(parts)
+
+
+def stale(store: PartitionStore, state: LogState) -> list[bytes]:
+    """Names of what is stored of a part of the log that was lost."""
+    sealed = {segment_name(s.base_offset) for s in state.segments.sealed}
+    names = [name for name, _ in store.states(SEGMENT) if name not in sealed]
+    end = aborted_name(state.log_end_offset)
+    return names + [name for name, _ in store.states(ABORTED) if name >= end]
 
 
 def load(store: PartitionStore) -> LogState | None:

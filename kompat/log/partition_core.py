@@ -167,6 +167,18 @@ class LogCore:
         self._since_index = TIME_INDEX_EVERY
         self._newest = state.segments.max_timestamp
         self._jitter = self._roll_jitter(state.segments.active)
+        if state.is_rebuilt:
+            self._write_anew()
+
+    def _write_anew(self) -> None:
+        """Make what is stored beside the entries agree with them, before the log grows over it."""
+        for name in checkpoint.stale(self.store, self.state):
+            self.store.delete_state(name)
+        for segment in self.state.segments.sealed:
+            self.store.put_state(checkpoint.segment_name(segment.base_offset), segment.encode())
+        self.write_checkpoint()
+        self._join_turn()
+        self.state.is_rebuilt = False
 
     def _roll(self, now: Millis) -> None:
         state = self.state

@@ -112,4 +112,5 @@ def _without_tail(store: PartitionStore, state: LogState, now: Millis) -> LogSta
         replay(rebuilt, entry, store)
     rebuilt.log_start_offset = min(state.log_start_offset, rebuilt.log_end_offset)
     rebuilt.cleaned_offset = min(state.cleaned_offset, rebuilt.log_end_offset)
+    rebuilt.is_rebuilt = True
     return rebuilt

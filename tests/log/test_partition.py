@@ -207,24 +207,34 @@ def test_earlier_turns_are_kept_when_a_later_one_fails() -> None:
 
 
 # -- a disk that lost its newest writes --------------------------------------------------------------------------------
-@pytest.mark.parametrize("lost_from", range(7))
+@pytest.mark.parametrize("lost_from", range(11))
 def test_the_log_ends_where_the_disk_lost_it(lost_from: int) -> None:
     log = Log(segment_bytes=180)
-    for i in range(6):
-        log.append(b"%d" % i, producer_id=1, producer_epoch=0, base_sequence=i)
-    log.partition.close()  # the checkpoint knows all six
+    options = {"producer_id": 1, "producer_epoch": 0, "is_transactional": True}
+    for i in range(0, 10, 2):  # a transaction each, every second of them aborted
+        log.append(b"%d" % i, base_sequence=i // 2, **options)
+        log.end_transaction(ControlType.ABORT if i % 4 else ControlType.COMMIT, 1)
+    log.partition.close()  # the checkpoint knows all of it
     log.commit.end_turn()
+    before = log.values()
     log.partition.store.truncate_from(RaftIndex(lost_from + 1), Offset(lost_from))
     log.store.flush()
 
     partition = log.kill()
+    log.commit.end_turn()
 
     assert partition.log_end_offset == partition.high_watermark == lost_from
-    assert log.values() == [b"%d" % i for i in range(lost_from)]
+    assert log.values() == before[:lost_from]
     assert partition.size == partition.store.size()
-    assert log.append(b"new", producer_id=1, producer_epoch=0, base_sequence=lost_from).base_offset == lost_from
+    written = (lost_from + 1) // 2
+    for i in range(12):
+        log.append(b"new", base_sequence=written + i, **options)
+    log.end_transaction(ControlType.COMMIT, 1)
     log.kill()
-    assert len(log.values()) == lost_from + 1
+    assert log.values()[lost_from : lost_from + 12] == [b"new"] * 12
+    aborted = [a.first_offset for a in log.read(0, 1 << 20, COMMITTED).aborted or ()] if lost_from else []
+    assert aborted == [first for first in (2, 6) if first + 1 < lost_from]
+    assert log.partition.size == log.partition.store.size()
 
 
 # -- restart -----------------------------------------------------------------------------------------------------------
