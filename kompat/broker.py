@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 IN_MEMORY = ":memory:"
-DRAIN_SECONDS = 5.0
+DRAIN_SECONDS = 3.0
 SESSION_EVICTION = Millis(120_000)  # Kafka's, where it is not a setting either
 MAX_SESSION_ID = 2**31 - 1
 
