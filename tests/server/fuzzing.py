@@ -33,7 +33,7 @@ STRINGS = [
     "b" * 30_000,
 ]
 # These only make a test wait.
-WAITS = ("max_wait_ms", "timeout_ms")
+WAITS = ("max_wait_ms", "rebalance_timeout_ms", "timeout_ms")
 
 
 def frame(key: int, version: int, correlation_id: int, body: bytes) -> bytes:

@@ -26,7 +26,7 @@ PRODUCE = 0
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[RunningBroker]:
-    with kompat.testing.broker() as running:
+    with kompat.testing.broker(group_initial_rebalance_delay_ms=0) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
         admin.create_topics([NewTopic(fuzzing.TOPIC, 2, 1)])[fuzzing.TOPIC].result(10)
         yield running
