@@ -1,6 +1,5 @@
 """The broker as a program: how it starts, refuses to start, and ends."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interop_tests.conftest import StartBroker
-from interop_tests.support.broker import Broker, external, free_port
+from interop_tests.support.broker import Broker, clean_environment, external, free_port
 from interop_tests.support.clients.base import Message
 from interop_tests.support.clients.confluent import Confluent
 from interop_tests.support.topics import Topics
@@ -42,7 +41,7 @@ def kompat(tmp_path: Path) -> Start:
             text=True,
             timeout=30,
             cwd=tmp_path,
-            env={**os.environ, **variables},
+            env=clean_environment(**variables),
             check=False,
         )
 

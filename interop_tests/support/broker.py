@@ -25,6 +25,11 @@ def free_port() -> int:
         return port
 
 
+def clean_environment(**more: str) -> dict[str, str]:
+    """This process's, without the variables that a broker would take for settings."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("KOMPAT_")} | more
+
+
 class External:
     """A broker that somebody else runs, given by KOMPAT_TEST_BOOTSTRAP."""
 
@@ -73,7 +78,7 @@ class Broker:
         """Start the process without waiting for it to be ready."""
         with (self.home / "stdout").open("wb") as out, (self.home / "stderr").open("ab") as err:
             self.process = subprocess.Popen(
-                self.command(), stdout=out, stderr=err, cwd=self.home, env={**os.environ, **self.environment}
+                self.command(), stdout=out, stderr=err, cwd=self.home, env=clean_environment(**self.environment)
             )
         Broker.started.append(self)
         return self.process
