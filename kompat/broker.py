@@ -192,7 +192,7 @@ async def _run_until_signal(broker: Broker, ready: Callable[[Broker], None]) -> 
         loop.add_signal_handler(number, stopped.set)
     try:
         await broker.start()
-    except (ConfigError, DamagedData, OSError, StorageError) as error:
+    except (ConfigError, DamagedData, KafkaError, OSError, StorageError) as error:
         raise Unstartable(str(error)) from error
     ready(broker)
     await stopped.wait()
