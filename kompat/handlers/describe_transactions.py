@@ -13,7 +13,9 @@ State = DescribeTransactionsResponse.TransactionState
 
 
 async def handle(ctx: Context, req: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(transaction_states=[await _describe(ctx, each) for each in req.transactional_ids])
+    return DescribeTransactionsResponse(
+        transaction_states=[await _describe(ctx, each) for each in req.transactional_ids]
+    )
 
 
 async def _describe(ctx: Context, transactional_id: str) -> DescribeTransactionsResponse.TransactionState:

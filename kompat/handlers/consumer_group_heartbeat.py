@@ -1,0 +1,77 @@
+"""ConsumerGroupHeartbeat (key 68, v0-1): join, leave and follow a group whose partitions the broker assigns (KIP-848).
+
+Null fields mean "as before". Epoch 0 joins, -1 leaves, -2 leaves for a while (static members). v1 has the member choose
+its id and may subscribe by a regular expression; a member sees all topics, as long as there is no authorizer.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TypeAlias
+from uuid import uuid4
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.groups.machine.messages import ConsumerHeartbeatRequest
+from kompat.groups.records import EpochsByPartition
+from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.groups import client_of
+from kompat.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+Assignment: TypeAlias = ConsumerGroupHeartbeatResponse.Assignment
+
+
+async def handle(ctx: Context, req: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    topics, owned = req.subscribed_topic_names, req.topic_partitions
+    reply = await ctx.services.groups.consumer_heartbeat(
+        ConsumerHeartbeatRequest(
+            group_id=req.group_id,
+            member_id=req.member_id,
+            member_epoch=req.member_epoch,
+            instance_id=req.instance_id,
+            rack_id=req.rack_id,
+            rebalance_timeout_ms=req.rebalance_timeout_ms,
+            subscribed_topic_names=None if topics is None else tuple(topics),
+            subscribed_topic_regex=req.subscribed_topic_regex,
+            server_assignor=req.server_assignor,
+            topic_partitions=None if owned is None else {each.topic_id: tuple(each.partitions) for each in owned},
+            client=client_of(ctx),
+            api_version=ctx.api_version,
+            fresh_id=_fresh_id(),
+        )
+    )
+    return ConsumerGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=reply.member_id,
+        member_epoch=reply.member_epoch,
+        heartbeat_interval_ms=reply.heartbeat_interval_ms,
+        assignment=None if reply.assignment is None else _assignment(reply.assignment),
+    )
+
+
+def _fresh_id() -> str:
+    """As Kafka writes its ids, which clients may parse."""
+    return base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+
+
+def _assignment(assigned: EpochsByPartition) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            Assignment.TopicPartitions(topic_id=topic_id, partitions=list(partitions))
+            for topic_id, partitions in assigned.items()
+        ]
+    )
+
+
+def failure(_: ConsumerGroupHeartbeatRequest, error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
+
+
+API = Api(
+    key=68,
+    name="ConsumerGroupHeartbeat",
+    versions=Versions(0, 1),
+    request=ConsumerGroupHeartbeatRequest,
+    response=ConsumerGroupHeartbeatResponse,
+    handle=handle,
+    failure=failure,
+)

@@ -1,0 +1,63 @@
+"""DescribeGroups (key 15, v0-6): state, protocol and members of classic groups.
+
+A group that is not there, or is no classic one, is "Dead"; v6 also says so with GROUP_ID_NOT_FOUND and a message. What
+the members said and got is opaque here. v3+ tells what the client may do with the group, if it asks.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.groups.machine import messages
+from kompat.handlers import authorized
+from kompat.handlers.base import Api, Context, Versions
+from kompat.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
+
+Group: TypeAlias = DescribeGroupsResponse.DescribedGroup
+
+
+async def handle(ctx: Context, req: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    described = await ctx.services.groups.describe_groups(req.groups, ctx.api_version)
+    found = {each.group_id: each for each in described}
+    return DescribeGroupsResponse(
+        groups=[_group(found[group_id], req.include_authorized_operations) for group_id in req.groups]
+    )
+
+
+def _group(group: messages.DescribedGroup, with_operations: bool) -> Group:
+    return Group(
+        error_code=group.error,
+        error_message=group.error_message,
+        group_id=group.group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_data,
+        members=[
+            Group.DescribedGroupMember(
+                member_id=each.member_id,
+                group_instance_id=each.group_instance_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                member_metadata=each.metadata,
+                member_assignment=each.assignment,
+            )
+            for each in group.members
+        ],
+        authorized_operations=authorized.ON_GROUP if with_operations and group.error is ErrorCode.NONE else None,
+    )
+
+
+def failure(req: DescribeGroupsRequest, error: KafkaError) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[Group(error_code=error.code, group_id=group_id) for group_id in req.groups])
+
+
+API = Api(
+    key=15,
+    name="DescribeGroups",
+    versions=Versions(0, 6),
+    request=DescribeGroupsRequest,
+    response=DescribeGroupsResponse,
+    handle=handle,
+    failure=failure,
+)

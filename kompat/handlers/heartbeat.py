@@ -1,0 +1,35 @@
+"""Heartbeat (key 12, v0-4): keep a member of a classic group alive; tells it when it has to rejoin."""
+
+from __future__ import annotations
+
+from kompat.errors import KafkaError
+from kompat.groups.machine import messages
+from kompat.handlers.base import Api, Context, Versions
+from kompat.protocol.messages import HeartbeatRequest, HeartbeatResponse
+
+
+async def handle(ctx: Context, req: HeartbeatRequest) -> HeartbeatResponse:
+    code = await ctx.services.groups.heartbeat(
+        messages.HeartbeatRequest(
+            group_id=req.group_id,
+            member_id=req.member_id,
+            group_instance_id=req.group_instance_id,
+            generation_id=req.generation_id,
+        )
+    )
+    return HeartbeatResponse(error_code=code)
+
+
+def failure(_: HeartbeatRequest, error: KafkaError) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=error.code)
+
+
+API = Api(
+    key=12,
+    name="Heartbeat",
+    versions=Versions(0, 4),
+    request=HeartbeatRequest,
+    response=HeartbeatResponse,
+    handle=handle,
+    failure=failure,
+)

@@ -1,0 +1,38 @@
+"""ListGroups (key 16, v0-5): all groups, or those in some states (v4+) or of some types (v5)."""
+
+from __future__ import annotations
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.protocol.messages import ListGroupsRequest, ListGroupsResponse
+
+
+async def handle(ctx: Context, req: ListGroupsRequest) -> ListGroupsResponse:
+    listed = await ctx.services.groups.list_groups(req.states_filter, req.types_filter)
+    return ListGroupsResponse(
+        error_code=ErrorCode.NONE,
+        groups=[
+            ListGroupsResponse.ListedGroup(
+                group_id=each.group_id,
+                protocol_type=each.protocol_type,
+                group_state=each.state,
+                group_type=each.group_type,
+            )
+            for each in listed
+        ],
+    )
+
+
+def failure(_: ListGroupsRequest, error: KafkaError) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=error.code, groups=[])
+
+
+API = Api(
+    key=16,
+    name="ListGroups",
+    versions=Versions(0, 5),
+    request=ListGroupsRequest,
+    response=ListGroupsResponse,
+    handle=handle,
+    failure=failure,
+)

@@ -1,0 +1,108 @@
+"""TxnOffsetCommit (key 28, v0-5): offsets of a group that become true when the producer's transaction commits.
+
+The group's partition of `__consumer_offsets` has to be in the transaction. v5 (transaction.version 2) adds it where it is
+not; below, AddOffsetsToTxn must have. v3+ lets the group's member be checked as in OffsetCommit.
+"""
+
+from __future__ import annotations
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.groups.machine.messages import CommitRequest
+from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.groups import Judged, NamedTopic, judged, refused
+from kompat.handlers.offset_commit import committed
+from kompat.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kompat.txn.machine import Producer
+
+FIRST_VERSION_WITH_ABORTABLE = 4
+FIRST_VERSION_THAT_ADDS = 5
+EPOCH_BUMPING_CLIENT = 2
+
+TopicAnswer = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+PartitionAnswer = TopicAnswer.TxnOffsetCommitResponsePartition
+
+
+async def handle(ctx: Context, req: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    named = [NamedTopic(ctx, topic) for topic in req.topics]
+    return TxnOffsetCommitResponse(
+        topics=[
+            TopicAnswer(
+                name=each.asked.name,
+                partitions=[PartitionAnswer(partition_index=index, error_code=code) for index, code in partitions],
+            )
+            for each, partitions in await _commit(ctx, req, named)
+        ]
+    )
+
+
+async def _commit(ctx: Context, req: TxnOffsetCommitRequest, named: list[NamedTopic]) -> Judged:
+    topics = tuple(committed(each) for each in named if each.existing)
+    if not topics:
+        return judged(named, ())
+    if not req.group_id:
+        return refused(named, ErrorCode.INVALID_GROUP_ID)
+    request = CommitRequest(
+        group_id=req.group_id,
+        member_id=req.member_id,
+        group_instance_id=req.group_instance_id,
+        generation_id=req.generation_id,
+        topics=topics,
+        api_version=ctx.api_version,
+        producer_id=req.producer_id,
+        producer_epoch=req.producer_epoch,
+    )
+    try:
+        await _take_part(ctx, req)
+        return judged(named, await ctx.services.groups.commit_offsets(request))
+    except KafkaError as error:
+        return refused(named, _told(ctx, error.code))
+
+
+async def _take_part(ctx: Context, req: TxnOffsetCommitRequest) -> None:
+    """See to it that the group's home is in the transaction, so that its end is written there."""
+    home = await ctx.services.groups.home_of(req.group_id)
+    partition = ctx.services.logs.find(home.topic, home.partition)
+    known = None if partition is None else partition.producers.get(req.producer_id)
+    if known is not None and known.transaction_start >= 0 and known.epoch == req.producer_epoch:
+        return  # it has written there in this transaction already
+    transactions = ctx.services.transactions
+    producer = Producer(req.producer_id, req.producer_epoch)
+    if ctx.api_version >= FIRST_VERSION_THAT_ADDS:
+        await transactions.add_patiently(req.transactional_id, producer, [home], client_version=EPOCH_BUMPING_CLIENT)
+    else:
+        await transactions.verify(req.transactional_id, producer, home)
+
+
+def _told(ctx: Context, code: ErrorCode) -> ErrorCode:
+    """Clients of this API know some errors of the transaction coordinator by other names."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and ctx.api_version < FIRST_VERSION_WITH_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+def failure(req: TxnOffsetCommitRequest, error: KafkaError) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TopicAnswer(
+                name=topic.name,
+                partitions=[
+                    PartitionAnswer(partition_index=each.partition_index, error_code=error.code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in req.topics
+        ]
+    )
+
+
+API = Api(
+    key=28,
+    name="TxnOffsetCommit",
+    versions=Versions(0, 5),
+    request=TxnOffsetCommitRequest,
+    response=TxnOffsetCommitResponse,
+    handle=handle,
+    failure=failure,
+)
