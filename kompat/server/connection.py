@@ -57,7 +57,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_serving = False
         self._is_unread = False
-        self._is_draining = False
+        self._is_draining = False  # to be closed when what is under way has been answered
+        self._is_final = False  # the broker stops
         self._is_closing = False
         self._watch = Watch(limits, owner.loop.time())
 
@@ -98,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog.clear()
         for item in self._queue:
             if isinstance(item, Exchange):
-                item.cancel()
+                item.abandon(is_final=self._is_final)
         self._queue.clear()
         self._budget.forget(self)
         self._budget.give_back(self._bytes)
@@ -108,7 +109,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- what the listener asks --------------------------------------------------------------------------------------
     def drain(self) -> None:
         """Begin nothing more; close when what is under way has been answered."""
-        self._is_draining = True
+        self._is_draining = self._is_final = True
         self._backlog.clear()
         self._regulate()
         for item in list(self._queue):
@@ -185,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
             self._budget.take(answer.size)
             answer.on_settled = self._settled
         elif answer is None:
-            self._is_draining = True  # to be closed after what came before it is answered
+            self._is_draining = True
             self._backlog.clear()
 
     def _settled(self, exchange: Exchange) -> None:

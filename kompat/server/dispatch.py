@@ -67,10 +67,15 @@ class Exchange:
         self._awaited = awaited
         awaited.add_done_callback(self._settle)
 
-    def cancel(self) -> None:
-        """The client is gone: nobody waits for the answer."""
+    def abandon(self, *, is_final: bool) -> None:
+        """The client is gone, and nobody waits for the answer any more.
+
+        A long poll ends. A coroutine may be in the middle of a change, and others may wait for what it waits for: it
+        goes on, unless the broker is about to end too.
+        """
         self.on_settled = None
-        if not self.is_settled and hasattr(self._awaited, "cancel"):
+        is_interruptible = is_final or not isinstance(self._awaited, asyncio.Task)
+        if not self.is_settled and is_interruptible and hasattr(self._awaited, "cancel"):
             self._awaited.cancel()
 
     def hurry(self) -> None:

@@ -287,30 +287,56 @@ async def test_reading_stops_everywhere_while_all_connections_together_have_too_
         assert server.listener.budget.used == 0
 
 
-async def test_a_client_that_leaves_gives_its_bytes_back_and_its_handlers_are_cancelled() -> None:
-    is_cancelled = asyncio.Event()
-    has_begun = asyncio.Event()
+class Poll(Later[Tell]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_cancelled = False
 
-    async def forever(_: Context, ask: Ask) -> Tell:
-        has_begun.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            is_cancelled.set()
-            raise
-        return Tell(b"")
+    def cancel(self) -> None:
+        self.is_cancelled = True
 
-    async with serving(api(forever)) as server:
+
+async def test_a_client_that_leaves_gives_its_bytes_back_and_its_long_polls_end() -> None:
+    polls: list[Poll] = []
+
+    def poll(_: Context, ask: Ask) -> Poll:
+        polls.append(Poll())
+        return polls[-1]
+
+    async with serving(api(poll)) as server:
         client = await server.connect()
         client.send(request(1, bytes(1000)))
-        await has_begun.wait()
+        await until(lambda: len(polls) == 1)
         assert server.listener.budget.used > 1000
 
         await client.close()
-        async with asyncio.timeout(5):
-            await is_cancelled.wait()
 
-        await until(lambda: server.listener.budget.used == 0)
+        await until(lambda: polls[0].is_cancelled)
+        assert server.listener.budget.used == 0
+
+
+async def test_a_change_goes_on_when_the_client_that_asked_for_it_leaves() -> None:
+    may_go_on = asyncio.Event()
+    is_done = asyncio.Event()
+    has_begun = asyncio.Event()
+
+    async def change(_: Context, ask: Ask) -> Tell:
+        has_begun.set()
+        await may_go_on.wait()
+        is_done.set()
+        return Tell(b"")
+
+    async with serving(api(change)) as server:
+        client = await server.connect()
+        client.send(request(1))
+        await has_begun.wait()
+        await client.close()
+        await until(lambda: not server.listener.connections)
+
+        may_go_on.set()
+
+        async with asyncio.timeout(5):
+            await is_done.wait()
 
 
 async def test_an_answer_after_the_client_has_left_is_dropped() -> None:

@@ -115,3 +115,26 @@ async def test_small_answers_are_not_held_back_by_nagle() -> None:
         sock = connection._transport.get_extra_info("socket")
 
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+
+async def test_draining_ends_changes_that_do_not_end_by_themselves() -> None:
+    is_cancelled = asyncio.Event()
+    has_begun = asyncio.Event()
+
+    async def forever(_: Context, ask: Ask) -> Tell:
+        has_begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            is_cancelled.set()
+        return Tell(b"")
+
+    async with serving(api(forever)) as server:
+        client = await server.connect()
+        client.send(request(1))
+        await has_begun.wait()
+
+        await server.listener.drain(0.05)
+
+        async with asyncio.timeout(5):
+            await is_cancelled.wait()
