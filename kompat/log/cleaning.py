@@ -7,9 +7,10 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
-from kompat.errors import KafkaError
+from kompat.errors import KafkaError, StorageError
 from kompat.log.cleaner import Cleaned, Cleaning, KeyMap, Transactions, is_due
 from kompat.protocol.records import read_header, split_batches
 from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset
@@ -49,21 +50,24 @@ class Throttle:
     """Makes the worker rest: as long as it worked, and until it is within its bytes per second."""
 
     def __init__(self, bytes_per_second: float) -> None:
-        self.is_stopped = False
+        self._stopped = Event()
         self._rate = bytes_per_second
         self._since = time.monotonic()
         self._bytes = 0
 
     def spent(self, size: int) -> None:
-        if self.is_stopped:
-            raise Stopped
         self._bytes += size
         worked = time.monotonic() - self._since
         if worked < WORK_SECONDS:
             return
-        time.sleep(max(min(worked, 10 * WORK_SECONDS), self._bytes / self._rate - worked))
+        if self._stopped.wait(max(min(worked, 10 * WORK_SECONDS), self._bytes / self._rate - worked)):
+            raise Stopped
         self._since = time.monotonic()
         self._bytes = 0
+
+    def stop(self) -> None:
+        """Whoever rests or is about to gives up."""
+        self._stopped.set()
 
 
 class Cleaner:
@@ -85,7 +89,10 @@ class Cleaner:
                 due.append((dirty.ratio, partition))
         cleaned = 0
         for _, partition in sorted(due, key=lambda d: d[0], reverse=True):
-            cleaned += await self.clean(partition, now)
+            try:
+                cleaned += await self.clean(partition, now)
+            except (KafkaError, StorageError):  # of one partition: it must not keep the others from being cleaned
+                logger.exception("%s could not be cleaned", partition)
         return cleaned
 
     async def clean(self, partition: Partition, now: Millis) -> bool:
@@ -136,7 +143,7 @@ class Cleaner:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def close(self) -> None:
-        self._throttle.is_stopped = True
+        self._throttle.stop()
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
 

@@ -127,6 +127,10 @@ class LogCore:
         self._turns[turn] = self.state.log_end_offset
         return turn
 
+    def settle(self) -> Pending:
+        """Commit the log as it stands: also what is written but could not be forced to disk, and so was not committed."""
+        return self._join_turn()
+
     def _committed(self, turn: Pending) -> None:
         end = self._turns.pop(turn, None)
         if end is None or turn.error is not None or end <= self.high_watermark:

@@ -30,8 +30,9 @@ def recover(store: PartitionStore, now: Millis) -> LogState:
     if end < state.next_index:
         logger.warning("a partition lost %d entries at its end; its state is rebuilt", state.next_index - end)
         state = _without_tail(store, state, now)
-    for entry in store.entries(state.next_index):
-        replay(state, entry, store)
+    if end > state.next_index:
+        for entry in store.entries(state.next_index):
+            replay(state, entry, store)
     state.producers.advance(state.log_end_offset)
     return state
 

@@ -1,5 +1,8 @@
 """Compaction: the rules by name."""
 
+import threading
+import time
+
 import pytest
 
 from kompat.log import cleaning
@@ -312,3 +315,35 @@ def test_tails_in_memory_do_not_show_what_was_cleaned() -> None:
     log.compact()
     assert log.values() == [b"2", b"3"]
     assert log.partition.read(2, 1000, UNCOMMITTED) is not None
+
+
+# -- the worker --------------------------------------------------------------------------------------------------------
+def test_the_worker_keeps_to_its_bytes_per_second() -> None:
+    throttle = cleaning.Throttle(1_000_000)
+    begun = time.monotonic()
+    for _ in range(10):
+        throttle.spent(5_000)
+        time.sleep(0.0011)  # real work takes its time, too
+    throttle.spent(0)
+    assert time.monotonic() - begun >= 0.045
+
+
+def test_a_worker_that_rests_is_woken_by_the_end() -> None:
+    throttle = cleaning.Throttle(1.0)
+    time.sleep(0.0011)
+    threading.Timer(0.01, throttle.stop).start()
+    with pytest.raises(cleaning.Stopped):
+        throttle.spent(1000)  # a rest of a thousand seconds
+
+
+def test_a_partition_that_cannot_be_cleaned_does_not_keep_others_from_it() -> None:
+    broken, good = Log(**COMPACT), Log(**COMPACT)
+    for log in (broken, good):
+        write(log, (b"a", b"1"))
+        write(log, (b"a", b"2"))
+        log.roll()
+    broken.store._logs[broken.partition.log_id].contents[0] = b"x" * 70
+    cleaner = cleaning.Cleaner(cleaning.CleanerSettings())
+    assert good.run(cleaner.clean_all([broken.partition, good.partition], good.clock.now())) == 1
+    cleaner.close()
+    assert content(good) == [(1, b"a", b"2")]
