@@ -136,8 +136,7 @@ class Runtime(Generic[M, R]):
                     self._loading = None
 
     async def _load(self) -> None:
-        while not self._tail.is_done:  # appends of before may still reach the log, or not
-            await _quietly(self._tail)
+        await _quietly(self._tail)
         self._tail = Pending.done()
         machine, position = self._make(), self.partition.log_start_offset
         snapshot = self._snapshots.read() if self._snapshots is not None else None
@@ -148,6 +147,9 @@ class Runtime(Generic[M, R]):
                 machine.apply(record)
         self._since_snapshot = 0
         while position < self.partition.log_end_offset:
+            if position >= self.partition.high_watermark:
+                # Written, but not committed: on its way, or it could not be forced to disk. The log is the truth.
+                await self.partition.settle().wait()
             position = await self._replay(machine, position)
         self.machine = machine
         self.committed_offset = position
@@ -162,6 +164,8 @@ class Runtime(Generic[M, R]):
             found = await self._read(position)
         except StorageError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if not found.buffers:  # the cleaner may have left nothing behind this point
+            return max(position, found.high_watermark)
         loop = asyncio.get_running_loop()
         pause = loop.time() + _TURN_SECONDS
         for batch in (batch for buffer in found.buffers for batch in split_batches(memoryview(buffer))):

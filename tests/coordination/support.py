@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from threading import Event
 from uuid import UUID
 
 from kompat.clock import Clock, SystemClock
@@ -23,7 +24,18 @@ LOG_ID = LogId(UUID(int=7), 0)
 
 class Disk(MemoryStore):
     is_full = False
+    is_broken = False  # takes writes, but cannot force them onto the medium
     flushes = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_fast = Event()  # until it is, a forced write lasts
+        self.is_fast.set()
+
+    def sync(self) -> None:
+        assert self.is_fast.wait(10)
+        if self.is_broken:
+            raise StorageError("input/output error")
 
     def flush(self) -> None:
         self.flushes += 1

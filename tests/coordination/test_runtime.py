@@ -90,6 +90,43 @@ async def test_after_a_failed_commit_the_machine_is_what_the_log_says() -> None:
     assert audience.heard == [Added("a", 100)]
 
 
+async def test_a_failure_behind_a_write_that_lasts_waits_for_that_write() -> None:
+    disk = Disk()
+    runtime = runtime_on(Node(disk, fsync="always"))
+    await runtime.load()
+    disk.is_fast.clear()
+    written = asyncio.ensure_future(runtime.run(lambda ledger: ledger.add("a", 1)))
+    while not disk.flushes:  # noqa: ASYNC110 - the store has nobody to tell
+        await asyncio.sleep(0)
+    disk.is_full = True
+    with pytest.raises(KafkaError):
+        await runtime.run(lambda ledger: ledger.add("a", 10))
+    disk.is_full = False
+
+    asked = asyncio.ensure_future(runtime.run(lambda ledger: ledger.look("a")))
+    await asyncio.sleep(0.02)
+    assert not written.done()
+    assert not asked.done()
+    disk.is_fast.set()
+
+    assert await written == 1
+    assert await asked == 1
+
+
+async def test_what_was_written_but_could_not_be_forced_counts_once_it_is() -> None:
+    disk = Disk()
+    runtime = runtime_on(Node(disk, fsync="always"))
+    await runtime.load()
+    disk.is_broken = True
+    for _ in range(2):
+        with pytest.raises(KafkaError):
+            await runtime.run(lambda ledger: ledger.add("a", 1))
+    disk.is_broken = False
+
+    # It is in the log, and a restart would find it there.
+    assert await runtime.run(lambda ledger: ledger.look("a")) == 1
+
+
 async def test_the_listener_hears_of_commits_before_the_caller() -> None:
     audience = Audience()
     runtime = runtime_on(Node(Disk()), audience=audience)
