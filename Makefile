@@ -20,7 +20,7 @@ help:
 run: $(VENV)/.installed
 	exec $(BIN)/kompat start $(ARGS)
 
-test: unit interop
+test: check interop
 
 check: lint unit
 
