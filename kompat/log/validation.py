@@ -119,6 +119,8 @@ def prepare(batch: Writable, header: BatchHeader, config: TopicConfig, now: Mill
         header = _check_timestamps(batch, header, facts, config, now)
         if config.compression_type == "producer":
             return batch, header
+    elif header.attributes & _APPEND_TIME:
+        _refuse_claim(header)
     return finish(_recompressed(batch, header, config), config, now)
 
 
@@ -185,6 +187,13 @@ def _refuse_header(header: BatchHeader) -> None:
     raise KafkaError(ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} of producer {header.producer_id}")
 
 
+def _refuse_claim(header: BatchHeader) -> None:
+    """Only where the broker gives the times does Kafka mind that a producer claims to have given the broker's."""
+    reason = "a producer must not set the timestamp type to LogAppendTime"
+    errors = [RefusedRecord(i, reason) for i in range(min(header.record_count, _ERRORS_TOLD))]
+    raise InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, reason, errors)
+
+
 def _refuse_records(batch: Writable, config: TopicConfig, now: Millis) -> None:
     """Find the records at fault. There may be none: a record without a timestamp has none that could be wrong."""
     code, errors, count = ErrorCode.INVALID_RECORD, [], 0
@@ -202,4 +211,4 @@ def _refuse_records(batch: Writable, config: TopicConfig, now: Millis) -> None:
         if count <= _ERRORS_TOLD:
             errors.append(RefusedRecord(index, reason))
     if errors:
-        raise InvalidRecordsError(code, f"{count} records of the batch were refused: {errors[0].message}", errors)
+        raise InvalidRecordsError(code, f"{count} of the batch's records were refused: {errors[0].message}", errors)

@@ -163,6 +163,13 @@ def test_a_claim_to_the_brokers_time_is_put_right() -> None:
     assert header.crc == crc32c(log.read().buffers[0], 21)
 
 
+def test_where_the_broker_gives_the_times_a_claim_to_them_is_refused() -> None:
+    error = Log(message_timestamp_type="LogAppendTime").refuse(batch(b"a", b"b", timestamp_type=1))
+    assert isinstance(error, InvalidRecordsError)
+    assert error.code is ErrorCode.INVALID_TIMESTAMP
+    assert [e.batch_index for e in error.record_errors] == [0, 1]
+
+
 def test_missing_keys_and_bad_times_are_told_together() -> None:
     log = Log(compact=True, delete=False, message_timestamp_before_max_ms=1000)
     error = log.refuse(build_batch([Record(0, NOW - 2000, b"k", b""), Record(1, NOW, None, b"")]))
