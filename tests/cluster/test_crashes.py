@@ -21,6 +21,7 @@ STEPS = st.lists(
         st.tuples(st.just("delete"), NAMES),
         st.tuples(st.just("alter"), NAMES),
         st.tuples(st.just("full"), st.just("")),
+        st.tuples(st.just("broken"), st.just("")),
         st.tuples(st.just("crash"), st.just("")),
     ),
     max_size=25,
@@ -73,9 +74,11 @@ async def _live(steps: list[tuple[str, str]], turns: int, fsync: str) -> None:
     for what, name in [*steps, ("crash", "")]:
         if what == "full":
             disk.is_full = not disk.is_full
+        elif what == "broken":
+            disk.is_broken = not disk.is_broken
         elif what == "crash":
             disk.crash()
-            disk.is_full = False
+            disk.is_full = disk.is_broken = False
             for task in under_way:  # their clients never hear
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
