@@ -204,17 +204,17 @@ def main() -> None:
         text = report(comparison, plan, idle)
         print(text)
         if args.write:
-            _write(text)
+            write_results("compare", text)
     finally:
         for broker in brokers:
             broker.stop()
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _write(text: str) -> None:
-    """Between the markers: what was written by hand around them stays."""
-    begin, end = "<!-- compare: begin -->", "<!-- compare: end -->"
-    old = RESULTS.read_text() if RESULTS.exists() else f"# Results\n\n{begin}\n{end}\n"
+def write_results(section: str, text: str) -> None:
+    """Between the section's markers: what was written by hand around them stays."""
+    begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
+    old = RESULTS.read_text()
     head, rest = old.split(begin, 1)
     RESULTS.write_text(f"{head}{begin}\n{text}\n{end}{rest.split(end, 1)[1]}")
 

@@ -49,6 +49,7 @@ class Window:
         seconds = time.perf_counter() - self.started
         broker = usage(self._pids).cpu - self._broker.cpu
         return {
+            "count": float(count),
             "seconds": seconds,
             "client_cpu": _own_cpu() - self._client,
             "broker_us": broker / max(count, 1) * 1e6,

@@ -102,7 +102,10 @@ def _offer(producer: Producer, topic: str, pool: list[bytes], seconds: float, li
 
 def produce(run: Run) -> Figures:
     """Rate until the last acknowledgement; the end offsets are then checked."""
-    run.create_topic(run.options.get("partitions", PARTITIONS))
+    partitions = run.options.get("partitions", PARTITIONS)
+    before = run.stored() if run.options.get("append") else 0
+    if not before:
+        run.create_topic(partitions)
     failed: list[Any] = []
     size = run.options["size"]
     producer = Producer(
@@ -116,7 +119,7 @@ def produce(run: Run) -> Figures:
         | {"on_delivery": lambda error, _: failed.append(error)}
     )
     # Connections and the producer id are made before the clock starts.
-    for index in range(run.options.get("partitions", PARTITIONS)):
+    for index in range(partitions):
         producer.produce(run.topic, b"warm", partition=index)
     if producer.flush(30):
         raise RuntimeError("the first messages were not acknowledged in 30 s")
@@ -124,7 +127,7 @@ def produce(run: Run) -> Figures:
     count = _offer(producer, run.topic, values(size), run.seconds, (600 << 20) // size)
     left = producer.flush(60)
     figures = window.close(count)
-    if left or failed or run.stored() != count + run.options.get("partitions", PARTITIONS):
+    if left or failed or run.stored() != before + count + partitions:
         raise RuntimeError(f"{left} unacknowledged, {len(failed)} failed, or not all stored")
     if not run.options.get("keep"):
         run.delete_topic()
