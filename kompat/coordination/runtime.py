@@ -211,7 +211,9 @@ class Runtime(Generic[M, R]):
 
     async def _tick(self) -> None:
         now = self._clock.now()
-        await self.run(lambda machine: cast("Timed[R]", machine).tick(now))
+        reply = await self.run(lambda machine: cast("Timed[R]", machine).tick(now))
+        if self._ticked is not None:
+            self._ticked(reply)
 
     async def close(self) -> None:
         """Wait for what is under way; take no notice of time any more."""
