@@ -9,7 +9,7 @@ from interop_tests.support.clients.base import Client, Message, SendError
 from interop_tests.support.clients.confluent import Confluent
 from interop_tests.support.clients.every import CLIENTS
 from interop_tests.support.clients.kcat import Kcat
-from interop_tests.support.topics import Topics
+from interop_tests.support.topics import Topics, fresh_name
 from interop_tests.support.wait import until
 from interop_tests.support.wire import Wire, batches
 
@@ -173,6 +173,15 @@ def test_read_committed_consumers_see_plain_records_at_once(client: Client, boot
     found = client.consume(bootstrap, topic, 0, start=0, count=len(BODIES), read_committed=True)
 
     assert len(found) == len(BODIES)
+
+
+def test_writing_to_a_topic_that_is_not_there_creates_it(client: Client, bootstrap: str) -> None:
+    topic = fresh_name("auto")
+
+    client.produce(bootstrap, topic, BODIES)
+
+    found = client.consume(bootstrap, topic, 0, start=0, count=len(BODIES))
+    assert [record.value for record in found] == [body.value for body in BODIES]
 
 
 def test_log_append_time_is_the_brokers_clock(client: Client, bootstrap: str, topics: Topics) -> None:

@@ -30,6 +30,7 @@ func franzProduceOptions(r *request) []kgo.Opt {
 	options := []kgo.Opt{
 		kgo.ProducerBatchCompression(codecs[r.Codec]), kgo.RequiredAcks(acks[r.Acks]),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(maxRequestBytes),
+		kgo.AllowAutoTopicCreation(),
 	}
 	if !r.Idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())

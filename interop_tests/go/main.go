@@ -1,5 +1,5 @@
 // Command goclients runs calls of Go Kafka clients that arrive as JSON lines on stdin and answers each with a JSON line.
-// The request's "client" is franz or sarama; its "do" names the verb.
+// The request's "client" is franz or sarama; its "do" names the verb. `goclients members franz` hosts group members instead.
 package main
 
 import (
@@ -90,6 +90,10 @@ func failed(err error) sent {
 type verb func(*request) (any, error)
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "members" {
+		serveMembers(os.Args[2])
+		return
+	}
 	clients := map[string]map[string]verb{"franz": franzVerbs, "sarama": saramaVerbs}
 	lines := bufio.NewReaderSize(os.Stdin, 1<<20)
 	answers := json.NewEncoder(os.Stdout)

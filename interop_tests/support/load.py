@@ -40,7 +40,8 @@ class Load:
                 "log_level": 0,  # being cut off is what these are for
                 "enable.idempotence": idempotent,
                 "acks": "all",
-                "linger.ms": 2,
+                "linger.ms": 0,
+                "batch.num.messages": 20,  # small and large batches are stored in different places: have both
                 "message.timeout.ms": 120_000,
                 "queue.buffering.max.messages": QUEUE_MESSAGES,
                 "reconnect.backoff.ms": 20,
