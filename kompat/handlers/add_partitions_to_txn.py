@@ -17,7 +17,6 @@ from kompat.types import TopicPartition
 
 FIRST_VERSION_WITH_MANY = 4
 FIRST_VERSION_WITH_FENCED = 2
-FIRST_VERSION_WITH_ABORTABLE = 5
 OLD_CLIENT, EPOCH_BUMPING_CLIENT = 0, 2
 
 Topics = Iterable[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]
@@ -76,8 +75,6 @@ def _named(topics: Topics) -> list[TopicPartition]:
 def _told(ctx: Context, code: ErrorCode) -> ErrorCode:
     if code is ErrorCode.PRODUCER_FENCED and ctx.api_version < FIRST_VERSION_WITH_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.TRANSACTION_ABORTABLE and ctx.api_version < FIRST_VERSION_WITH_ABORTABLE:
-        return ErrorCode.INVALID_TXN_STATE
     return code
 
 

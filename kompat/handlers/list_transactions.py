@@ -1,7 +1,8 @@
 """ListTransactions (key 66, v0-2): transactional ids by state, producer id, age (v1+) and pattern (v2).
 
-States that are no states are named in the answer and filter nothing. A pattern is a regular expression that the whole
-id has to match; one that is none is answered INVALID_REGULAR_EXPRESSION.
+States that are no states are named in the answer and filter nothing. An id without a transaction is older than any age,
+as in Kafka. A pattern is a regular expression that the whole id has to match; one that is none is answered
+INVALID_REGULAR_EXPRESSION.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _matches(
     return (
         (not states or t.state.wire_name in states)
         and (not req.producer_id_filters or t.producer_id in req.producer_id_filters)
-        and (req.duration_filter <= NO_FILTER or (t.start_ms >= 0 and now - t.start_ms > req.duration_filter))
+        and (req.duration_filter <= NO_FILTER or now - t.start_ms > req.duration_filter)
         and (pattern is None or pattern.fullmatch(t.transactional_id) is not None)
     )
 

@@ -34,7 +34,8 @@ async def handle(ctx: Context, req: WriteTxnMarkersRequest) -> WriteTxnMarkersRe
                 for index, code in zip(topic.partition_indexes, codes, strict=True)
             ]
             topics.append(TopicResult(name=topic.name, partitions=partitions))
-        results.append(Result(producer_id=each.producer_id, topics=topics))
+        if topics:
+            results.append(Result(producer_id=each.producer_id, topics=topics))
     return WriteTxnMarkersResponse(markers=results)
 
 
