@@ -81,10 +81,13 @@ class GroupCommit:
         self._interval = interval_ms / 1000
         self._on_failed = on_failed
         self._turn: Pending | None = None
+        self._must_sync = fsync == "always"  # of this turn
         self._unsynced: list[Pending] = []  # written, waiting for the next sync
+        self._at_disk = 0  # how many wait for the sync that is under way
         self._sync_wanted = False
         self._syncing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._sync_due = 0.0  # when the timer ends, in the loop's time
         self._executor = ThreadPoolExecutor(1, "kompat-sync")
 
     def turn(self) -> Pending:
@@ -94,6 +97,19 @@ class GroupCommit:
             turn = self._turn = Pending()
             self._loop.call_soon(self._flush)
         return turn
+
+    def require_sync(self) -> None:
+        """This turn's promise is kept on the disk, whatever the broker's setting: for topics with `flush.messages`."""
+        self._must_sync = True
+
+    def sync_within(self, seconds: float) -> None:
+        """Force what has been written onto the disk, at the latest after this time."""
+        due = self._loop.time() + seconds
+        if self._timer is None or due < self._sync_due:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(seconds, self._start_sync)
+            self._sync_due = due
 
     async def close(self) -> None:
         """Write and, unless fsync is never, sync what is under way."""
@@ -121,13 +137,18 @@ class GroupCommit:
             self._written(turn)
 
     def _written(self, turn: Pending) -> None:
-        if self._fsync == "always":
+        must_sync, self._must_sync = self._must_sync, self._fsync == "always"
+        if must_sync or self._waits_for_disk:  # turns are committed in their order
             self._unsynced.append(turn)
             self._start_sync()
             return
         self._resolve([turn], None)
-        if self._fsync == "interval" and self._timer is None:
-            self._timer = self._loop.call_later(self._interval, self._start_sync)
+        if self._fsync == "interval":
+            self.sync_within(self._interval)
+
+    @property
+    def _waits_for_disk(self) -> bool:
+        return bool(self._unsynced or self._at_disk)
 
     def _start_sync(self) -> None:
         self._timer = None
@@ -135,11 +156,13 @@ class GroupCommit:
             self._sync_wanted = True
             return
         turns, self._unsynced = self._unsynced, []
+        self._at_disk = len(turns)
         self._syncing = self._loop.run_in_executor(self._executor, self._store.sync)
         self._syncing.add_done_callback(lambda done: self._synced(turns, done))
 
     def _synced(self, turns: list[Pending], done: "asyncio.Future[None]") -> None:
         self._syncing = None
+        self._at_disk = 0
         if self._unsynced or self._sync_wanted:
             self._sync_wanted = False
             self._start_sync()

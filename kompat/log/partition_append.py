@@ -16,6 +16,7 @@ from kompat.protocol.records import BatchHeader, ControlType, stamp
 from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset, RaftIndex
 
 _DATA: Final = EntryKind.DATA
+NEVER: Final = 2**63 - 1  # flush.messages and flush.ms: leave it to the operating system
 
 
 class Appending(LogCore):
@@ -86,10 +87,23 @@ class Appending(LogCore):
             if self._since_index >= TIME_INDEX_EVERY and self._since_index >= self.config.index_interval_bytes:
                 self.store.add_time_index(timestamp, base)
                 self._since_index = 0
+        config = self.config
+        if config.flush_messages != NEVER or config.flush_ms != NEVER:
+            self._force(last - base + 1)
         state.next_index = RaftIndex(entry.index + 1)
         state.log_end_offset = end = Offset(last + 1)
         self._cache.add(self._tail, base, end, batch)
         return entry
+
+    def _force(self, count: int) -> None:
+        """The topic asks for more than the broker does to have it on the disk."""
+        config = self.config
+        self._unforced += count
+        if self._unforced >= config.flush_messages:
+            self._unforced = 0
+            self._commit.require_sync()
+        elif config.flush_ms != NEVER:
+            self._commit.sync_within(config.flush_ms / 1000)
 
     def _make_room(self, size: int, header: BatchHeader, now: Millis) -> None:
         """Open a new segment where the batch needs one."""

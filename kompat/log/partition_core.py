@@ -39,6 +39,7 @@ class LogCore:
         "_tail",
         "_turn",
         "_turns",
+        "_unforced",
         "_waiters",
         "config",
         "high_watermark",
@@ -77,6 +78,7 @@ class LogCore:
         self._turn: Pending | None = None  # that the newest append belongs to
         self._turns: dict[Pending, Offset] = {}  # under way, oldest first, and where the log ends after each
         self._waiters: Waiters[LogCore] | None = None  # most partitions never have one
+        self._unforced = 0  # records since the disk was last asked for, where the topic counts them
         self.leader_epoch = LeaderEpoch(0)
         self._recover()
         self.lead(LeaderEpoch(max(0, self.state.epochs.latest)))

@@ -190,3 +190,46 @@ async def test_closing_writes_and_syncs_what_is_under_way() -> None:
 
     assert turn.is_done
     assert (store.flushes, store.syncs) == (1, 1)
+
+
+async def test_a_turn_that_has_to_be_on_the_disk_is_waited_for_whatever_the_setting() -> None:
+    store = RecordingStore()
+    commit = GroupCommit(store, asyncio.get_running_loop(), fsync="never")
+    turn = commit.turn()
+    commit.require_sync()
+    told: list[int] = []
+    turn.add_done_callback(lambda _: told.append(store.syncs))
+
+    await turn.wait()
+
+    assert told == [1]
+    await commit.close()
+
+
+async def test_turns_are_committed_in_their_order_where_only_the_first_has_to_be_on_the_disk() -> None:
+    store = RecordingStore()
+    commit = GroupCommit(store, asyncio.get_running_loop(), fsync="never")
+    ended: list[str] = []
+    first = commit.turn()
+    commit.require_sync()
+    first.add_done_callback(lambda _: ended.append("first"))
+    await asyncio.sleep(0)
+    second = commit.turn()
+    second.add_done_callback(lambda _: ended.append("second"))
+
+    await second.wait()
+
+    assert ended == ["first", "second"]
+    await commit.close()
+
+
+async def test_the_disk_is_asked_within_the_shortest_time_that_anybody_wants() -> None:
+    store = RecordingStore()
+    commit = GroupCommit(store, asyncio.get_running_loop(), fsync="never")
+    await commit.turn().wait()
+    commit.sync_within(3600)
+    commit.sync_within(0.001)
+
+    assert await asyncio.to_thread(store.synced.wait, 10)
+
+    await commit.close()
