@@ -32,6 +32,10 @@ from kompat.types import ZERO_UUID
 
 VALID_ACKS = (-1, 0, 1)
 UNKNOWN_OFFSET = -1
+# In a batch's header, so that these need not be read from it twice: the lower byte of its attributes.
+ATTRIBUTES_AT = 22
+TRANSACTIONAL, CODEC, ZSTD = 0x10, 0x07, 4
+FIRST_VERSION_WITH_ZSTD = 7
 
 
 def handle(
@@ -64,12 +68,8 @@ def _append_all(
     for topic in req.topic_data:
         responses = []
         for data in topic.partition_data:
-            try:
-                if refused and (refusal := refused.get((topic.name, topic.topic_id, data.index))) is not None:
-                    raise refusal
-                responses.append(reply.started(data.index, _append(ctx, req, topic, data)))
-            except KafkaError as error:
-                responses.append(_refused(data.index, error))
+            refusal = refused.get((topic.name, topic.topic_id, data.index)) if refused else None
+            responses.append(_refused(data.index, refusal) if refusal else _append(ctx, req, topic, data, reply))
         reply.response.responses.append(TopicResponse(topic.name, topic.topic_id, responses))
     if req.acks == 0:
         _close_on_error(reply.response)
@@ -77,12 +77,33 @@ def _append_all(
     return reply.when_committed()
 
 
-def _append(ctx: Context, req: ProduceRequest, topic: TopicData, data: PartitionData) -> Appended:
+def _append(
+    ctx: Context, req: ProduceRequest, topic: TopicData, data: PartitionData, reply: _Reply
+) -> PartitionResponse:
+    log_start = UNKNOWN_OFFSET
+    try:
+        records = _checked(ctx, req, data)
+        partition = _partition(ctx, topic, data.index)
+        log_start = partition.log_start_offset
+        return reply.started(data.index, partition.append(records))
+    except KafkaError as error:
+        return _refused(data.index, error, log_start)
+
+
+def _checked(ctx: Context, req: ProduceRequest, data: PartitionData) -> memoryview:
+    """What can be refused without looking for the partition."""
+    records = data.records
     if req.acks not in VALID_ACKS:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if data.records is None:
+    if records is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "the partition has no records")
-    return _partition(ctx, topic, data.index).append(data.records)
+    if len(records) > ATTRIBUTES_AT:
+        attributes = records[ATTRIBUTES_AT]
+        if attributes & TRANSACTIONAL and req.transactional_id is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if attributes & CODEC == ZSTD and ctx.api_version < FIRST_VERSION_WITH_ZSTD:
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7")
+    return records
 
 
 def _partition(ctx: Context, topic: TopicData, index: int) -> Partition:
@@ -141,8 +162,8 @@ class _Reply(Later[ProduceResponse]):
         return self.response
 
 
-def _refused(index: int, error: KafkaError) -> PartitionResponse:
-    response = PartitionResponse(index, error.code, UNKNOWN_OFFSET, UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+def _refused(index: int, error: KafkaError, log_start_offset: int = UNKNOWN_OFFSET) -> PartitionResponse:
+    response = PartitionResponse(index, error.code, UNKNOWN_OFFSET, UNKNOWN_OFFSET, log_start_offset)
     response.error_message = error.message or None
     if isinstance(error, InvalidRecordsError):
         response.record_errors = [RecordError(e.batch_index, e.message) for e in error.record_errors]
