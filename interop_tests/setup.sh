@@ -31,7 +31,7 @@ build_java() {
   if is_fresh java "$hash" && [ -d java/target/classes ]; then return; fi
   need mvn
   rm -rf java/target
-  mvn -B -q -f java/pom.xml process-classes
+  mvn -B -q -Dstyle.color=never -f java/pom.xml process-classes
   stamp java "$hash"
 }
 
