@@ -88,6 +88,7 @@ class Broker:
         self._built.push_async_callback(cluster.close)
         await cluster.start()
         logs.start()
+        config.watch(lambda _: logs.configure(_log_settings(config)))
         coordinators = Coordinators(config, clock, cluster, logs)
         self._built.push_async_callback(coordinators.close)
         coordinators.start()
@@ -139,6 +140,7 @@ def _log_settings(config: BrokerConfig) -> LogSettings:
             dedupe_buffer_size=config["log.cleaner.dedupe.buffer.size"],
             io_max_bytes_per_second=config["log.cleaner.io.max.bytes.per.second"],
             backoff_ms=config["log.cleaner.backoff.ms"],
+            is_enabled=config["log.cleaner.enable"],
         ),
     )
 

@@ -40,6 +40,7 @@ class CleanerSettings:
     dedupe_buffer_size: int = 128 * 1024 * 1024  # log.cleaner.dedupe.buffer.size
     io_max_bytes_per_second: float = float("inf")  # log.cleaner.io.max.bytes.per.second
     backoff_ms: int = 15_000  # log.cleaner.backoff.ms
+    is_enabled: bool = True  # log.cleaner.enable
 
 
 class Stopped(Exception):  # noqa: N818 - it is no error
@@ -51,7 +52,7 @@ class Throttle:
 
     def __init__(self, bytes_per_second: float) -> None:
         self._stopped = Event()
-        self._rate = bytes_per_second
+        self.rate = bytes_per_second
         self._since = time.monotonic()
         self._bytes = 0
 
@@ -60,7 +61,7 @@ class Throttle:
         worked = time.monotonic() - self._since
         if worked < WORK_SECONDS:
             return
-        if self._stopped.wait(max(min(worked, 10 * WORK_SECONDS), self._bytes / self._rate - worked)):
+        if self._stopped.wait(max(min(worked, 10 * WORK_SECONDS), self._bytes / self.rate - worked)):
             raise Stopped
         self._since = time.monotonic()
         self._bytes = 0
@@ -78,8 +79,15 @@ class Cleaner:
         self._throttle = Throttle(settings.io_max_bytes_per_second)
         self._executor: ThreadPoolExecutor | None = None  # most brokers of tests never need it
 
+    def configure(self, settings: CleanerSettings) -> None:
+        """Take other settings from the next partition on; the pace changes at once."""
+        self._settings = settings
+        self._throttle.rate = settings.io_max_bytes_per_second
+
     async def clean_all(self, partitions: Iterable[Partition], now: Millis) -> int:
         """Clean what is due, dirtiest first: how many partitions."""
+        if not self._settings.is_enabled:
+            return 0
         due = []
         for count, partition in enumerate(partitions, 1):
             if count % AT_A_TIME == 0:

@@ -108,21 +108,23 @@ class Logs:
             if partition.is_staged:
                 partition.reload()
 
-    def set_cache_bytes(self, limit: int) -> None:
-        self._cache.resize(limit)
+    def configure(self, settings: LogSettings) -> None:
+        """Take other settings, while running."""
+        self._settings = settings
+        self._cache.resize(settings.cache_bytes)
+        self._cleaner.configure(settings.cleaner)
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
     def start(self) -> None:
         """Keep the logs up in the background, until `close`."""
-        work = (
-            (self._settings.retention_check_interval_ms, self.maintain),
-            (self._settings.cleaner.backoff_ms, self.clean),
-        )
-        self._tasks = [asyncio.create_task(self._every(interval, what), name=what.__name__) for interval, what in work]
+        self._tasks = [
+            asyncio.create_task(self._every(lambda: self._settings.retention_check_interval_ms, self.maintain)),
+            asyncio.create_task(self._every(lambda: self._settings.cleaner.backoff_ms, self.clean)),
+        ]
 
-    async def _every(self, interval_ms: int, work: Callable[[Millis], Awaitable[None]]) -> None:
+    async def _every(self, interval_ms: Callable[[], int], work: Callable[[Millis], Awaitable[None]]) -> None:
         while True:
-            await asyncio.sleep(interval_ms / 1000)
+            await asyncio.sleep(interval_ms() / 1000)
             try:
                 await work(self._clock.now())
             except Exception:
