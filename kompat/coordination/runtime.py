@@ -210,6 +210,8 @@ class Runtime(Generic[M, R]):
         return cast("Timed[R]", self.machine).next_deadline()
 
     async def _tick(self) -> None:
+        if self.partition.is_dropped and self._alarm is not None:
+            return self._alarm.close()
         now = self._clock.now()
         reply = await self.run(lambda machine: cast("Timed[R]", machine).tick(now))
         if self._ticked is not None:

@@ -61,11 +61,11 @@ class Shards(Generic[M, R]):
         return [self._open(partition) for partition in self._existing()]
 
     def opened(self) -> list[Runtime[M, R]]:
-        """Those that somebody has asked for since the start."""
-        return list(self._runtimes.values())
+        """Those that somebody has asked for since the start, of a topic that is still there."""
+        return [runtime for runtime in self._runtimes.values() if not runtime.partition.is_dropped]
 
     def _open(self, partition: Partition) -> Runtime[M, R]:
         runtime = self._runtimes.get(partition.index)
-        if runtime is None:
+        if runtime is None or runtime.partition.is_dropped:  # an operator may delete the topic: it is made anew
             runtime = self._runtimes[partition.index] = self._make(partition)
         return runtime

@@ -78,6 +78,8 @@ class GroupService:
         return machine
 
     def _runtime(self, partition: Partition) -> Groups:
+        if partition.index in self._waiting:  # on a partition that has been deleted
+            self._waiting[partition.index].dismiss()
         self._waiting[partition.index] = waiting = _Waiting()
         return Runtime(
             self._make,

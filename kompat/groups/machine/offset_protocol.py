@@ -24,6 +24,7 @@ from kompat.groups.machine.state import GroupState, Turn
 from kompat.groups.records import OffsetCommit, OffsetCommitValue
 from kompat.types import NO_PRODUCER, ZERO_UUID, Millis
 
+NEVER = 2**63 - 1  # the last moment that a record can say
 EPOCHS_SINCE = 9  # version of OffsetCommit that members of consumer groups have to use
 PartitionCheck = Callable[[str, UUID, int], None]
 
@@ -71,7 +72,7 @@ class OffsetProtocol:
         request: CommitRequest, topic: str, topic_id: UUID, new: CommittedPartition, now: Millis
     ) -> OffsetCommit:
         is_transactional = request.producer_id != NO_PRODUCER
-        expires = now + request.retention_time_ms if request.retention_time_ms != -1 else -1
+        expires = min(now + request.retention_time_ms, NEVER) if request.retention_time_ms != -1 else -1
         return OffsetCommit(
             group_id=request.group_id,
             topic=topic,
