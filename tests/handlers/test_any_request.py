@@ -21,7 +21,7 @@ from .conftest import Asker
 TOPIC = "topic"
 REQUESTS_PER_VERSION = 12
 INTEGERS = (-(2**7), -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 8, 16, 32, 100, 127)
-LARGE = {"int16": (2**15 - 1,), "int32": (-(2**31), 2**31 - 1, 30), "int64": (-(2**63), 2**63 - 1)}
+LARGE = {"int16": (2**15 - 1,), "int32": (-(2**31), 2**31 - 1, 30, 6000), "int64": (-(2**63), 2**63 - 1)}
 STRINGS = ("", TOPIC, "other", "bad name", ".", "1", "x", "retention.ms", "cleanup.policy", "compact", "root", "é" * 90)
 
 
@@ -72,4 +72,6 @@ def _simple(kind: str, chance: random.Random) -> Any:
         return chance.random() < 0.5
     if kind == "uuid":
         return None
+    if kind == "bytes":
+        return chance.choice((b"", b"\x00\x01", bytes(range(40))))
     return chance.choice((*INTEGERS, *LARGE.get(kind, ())))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 import warnings
+from functools import cache
 from typing import Any
 
 with warnings.catch_warnings():
@@ -17,6 +18,7 @@ with warnings.catch_warnings():
 
 API_VERSIONS = 18
 CORRELATION_ID = 7
+DEFINITIONS = "kompat.protocol.messages.definitions"
 
 
 def message(name: str) -> Any:
@@ -25,7 +27,15 @@ def message(name: str) -> Any:
         found = getattr(module, name, None)
         if found is not None:
             return found
-    raise KeyError(name)
+    return _defined_here(name)
+
+
+@cache
+def _defined_here(name: str) -> Any:
+    """kafka-python's codec over kompat's definition, for the APIs that kafka-python does not have."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return type(ApiMessage)(name, (ApiMessage,), {}, load_json=DEFINITIONS)
 
 
 def ask(address: tuple[str, int], request: Any, version: int, *, timeout: float = 10.0) -> Any:
@@ -66,7 +76,7 @@ def error_codes(message: Any) -> set[int]:
         if not field.for_version_q(message.version):
             continue
         value = getattr(message, field.name)
-        if field.name == "error_code":
+        if field.name in ("error_code", "partition_error_code"):
             found.add(value)
         for element in value if isinstance(value, list) else [value]:
             if hasattr(element, "_struct"):
