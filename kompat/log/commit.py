@@ -161,12 +161,21 @@ class GroupCommit:
         self._syncing.add_done_callback(lambda done: self._synced(turns, done))
 
     def _synced(self, turns: list[Pending], done: "asyncio.Future[None]") -> None:
-        self._syncing = None
-        self._at_disk = 0
-        if self._unsynced or self._sync_wanted:
-            self._sync_wanted = False
-            self._start_sync()
         error = done.exception()
+        try:
+            if error is not None:
+                # What is staged builds on what is written. Partitions that go back to what the store holds must find
+                # it there: else they give its offsets away again, while its turn ends well.
+                self._flush()
+        finally:
+            self._syncing = None
+            self._at_disk = 0
+            if self._unsynced or self._sync_wanted:
+                self._sync_wanted = False
+                self._start_sync()
+            self._end(turns, error)
+
+    def _end(self, turns: list[Pending], error: BaseException | None) -> None:
         if error is None:
             self._resolve(turns, None)
         else:

@@ -4,14 +4,18 @@ import asyncio
 import threading
 from uuid import UUID
 
+import pytest
+
 from kompat.clock import ManualClock
 from kompat.config.topic import TopicConfig
+from kompat.errors import StorageError
 from kompat.log.cache import TailCache
-from kompat.log.commit import GroupCommit
+from kompat.log.commit import Fsync, GroupCommit
+from kompat.log.manager import Logs
 from kompat.log.memory import MemoryStore
-from kompat.log.partition import Partition
-from kompat.types import LogId
-from tests.log.support import batch
+from kompat.log.partition import Appended, Isolation, Partition
+from kompat.types import LogId, Offset
+from tests.log.support import batch, records_of
 
 LOG = LogId(UUID(int=9), 0)
 
@@ -64,3 +68,41 @@ async def test_a_topic_that_asks_for_nothing_leaves_the_disk_alone() -> None:
     await commit.close()
 
     assert store.syncs == 0
+
+
+class FailingOnce(CountingStore):
+    """Takes writes, and fails the first time it has to force them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_fail = threading.Event()
+
+    def sync(self) -> None:
+        super().sync()
+        if self.syncs == 1:
+            self.may_fail.wait(10)
+            raise StorageError("the disk failed")
+
+
+@pytest.mark.parametrize("fsync", ["interval", "always"])
+async def test_what_is_staged_when_a_forced_write_fails_keeps_its_offsets(fsync: Fsync) -> None:
+    store, loop = FailingOnce(), asyncio.get_running_loop()
+    commit = GroupCommit(store, loop, fsync=fsync, interval_ms=1, on_failed=lambda: logs.reload_failed())
+    logs = Logs(store, commit, ManualClock())
+    partition = logs.open(LOG, "t", 0, TopicConfig())
+    partition.append(batch(b"first"))
+    assert await asyncio.to_thread(store.synced.wait, 10)
+
+    staged: list[Appended] = []
+    store.may_fail.set()
+    commit._executor.submit(int).result(10)  # by the same thread: the sync has failed, the loop is about to hear of it
+    loop.call_soon(lambda: staged.append(partition.append(batch(b"second"))))  # before it does, and not yet written
+    await asyncio.sleep(0)
+    await staged[0].pending.wait()
+    third = partition.append(batch(b"third"))
+    await third.pending.wait()
+
+    assert (staged[0].base_offset, third.base_offset) == (1, 2)
+    found = await partition.read_stored(Offset(0), 1 << 20, Isolation.READ_UNCOMMITTED)
+    assert [record.value for record in records_of(found)] == [b"first", b"second", b"third"]
+    await commit.close()
