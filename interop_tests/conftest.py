@@ -19,10 +19,12 @@ with warnings.catch_warnings():
 from interop_tests.support.broker import AnyBroker, Broker, external, running
 from interop_tests.support.clients.base import Client
 from interop_tests.support.clients.every import CLIENTS, client_named
+from interop_tests.support.members.kinds import AnyHost, Kind
 from interop_tests.support.topics import Topics
 from interop_tests.support.worker import Worker, go_worker, java_worker, old_java_worker
 
 StartBroker = Callable[..., Broker]
+HostOf = Callable[..., AnyHost]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -105,3 +107,32 @@ def golang(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 def client(request: pytest.FixtureRequest) -> Client:
     """Every client in turn."""
     return client_named(request.param, request.getfixturevalue)
+
+
+@pytest.fixture(scope="session")
+def shared_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, AnyHost]]:
+    """The JVM for group members that nobody kills: it starts once."""
+    hosts: dict[str, AnyHost] = {}
+    yield hosts
+    for host in hosts.values():
+        host.close()
+
+
+@pytest.fixture
+def host_of(shared_hosts: dict[str, AnyHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostOf]:
+    """Starts processes for members of a kind; one that will be killed has to be the test's own."""
+    started: list[AnyHost] = []
+
+    def start(kind: Kind, *, own: bool = False) -> AnyHost:
+        log = tmp_path_factory.mktemp("members") / "stderr"
+        if own or not kind.is_slow_to_start:
+            started.append(kind.host(log))
+            return started[-1]
+        language = "java-3.9" if kind.name == "java-3.9" else "java"
+        if language not in shared_hosts:
+            shared_hosts[language] = kind.host(log)
+        return shared_hosts[language]
+
+    yield start
+    for host in started:
+        host.close()

@@ -72,18 +72,30 @@ def _built(path: Path) -> Path:
     return path
 
 
-def java_worker(log: Path) -> Worker:
+def java_command(main: str) -> list[str]:
     """The newest Java client and Kafka's tools."""
     path = f"{_built(JAVA_TARGET / 'classes')}:{_built(JAVA_TARGET / 'libs')}/*"
-    return Worker([*JAVA, "-cp", path, "kompat.interop.Host"], log)
+    return [*JAVA, "-cp", path, main]
 
 
-def old_java_worker(log: Path) -> Worker:
+def old_java_command(main: str) -> list[str]:
     """The Java client of the 3.9 line, which Spark 4 ships."""
     shared = [str(jar) for jar in _built(JAVA_TARGET / "libs").glob("*.jar") if jar.name.startswith(SHARED_LIBRARIES)]
     path = ":".join([str(_built(JAVA_TARGET / "classes")), f"{_built(JAVA_TARGET / 'old-client')}/*", *shared])
-    return Worker([*JAVA, "-cp", path, "kompat.interop.Host"], log)
+    return [*JAVA, "-cp", path, main]
+
+
+def java_worker(log: Path) -> Worker:
+    return Worker(java_command("kompat.interop.Host"), log)
+
+
+def old_java_worker(log: Path) -> Worker:
+    return Worker(old_java_command("kompat.interop.Host"), log)
+
+
+def go_command(*arguments: str) -> list[str]:
+    return [str(_built(GO_BINARY)), *arguments]
 
 
 def go_worker(log: Path) -> Worker:
-    return Worker([str(_built(GO_BINARY))], log)
+    return Worker(go_command(), log)

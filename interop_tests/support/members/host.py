@@ -1,5 +1,6 @@
 """The test's side of the member processes."""
 
+import contextlib
 import itertools
 import json
 import signal
@@ -130,11 +131,15 @@ class Host:
 
     def close(self) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         try:
             self._process.wait(LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
+        self._reader.join()
+        self._process.stdout.close()
 
     def log_tail(self) -> str:
         return self._log.read_text(errors="replace")[-4000:]

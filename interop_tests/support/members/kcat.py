@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from interop_tests.support.members.host import LEAVE_SECONDS, Member, Place, Seen
@@ -78,33 +77,36 @@ class KcatHost:
 
 def _read_records(process: subprocess.Popen[bytes], member: Member) -> None:
     assert process.stdout is not None
-    for line in process.stdout:
-        if not line.endswith(b"\n"):
-            return
-        record = json.loads(line)
-        member.records.append(
-            Seen(
-                topic=record["topic"],
-                partition=record["partition"],
-                offset=record["offset"],
-                value=record["payload"],
-                at=time.monotonic(),
+    with process.stdout as lines:
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return  # cut off by the kill
+            record = json.loads(line)
+            member.records.append(
+                Seen(
+                    topic=record["topic"],
+                    partition=record["partition"],
+                    offset=record["offset"],
+                    value=record["payload"],
+                    at=time.monotonic(),
+                )
             )
-        )
 
 
 def _read_rebalances(process: subprocess.Popen[bytes], member: Member) -> None:
     assert process.stderr is not None
-    for raw in process.stderr:
-        line = raw.decode()
-        found = _REBALANCED.match(line)
-        if not found:
-            if not line.startswith("% Reached end"):
-                member.problems.append(line.strip())
-            continue
-        places: list[Place] = [(topic, int(index)) for topic, index in _PLACE.findall(found[2])]
-        if found[1] == "assigned":
-            member.take({"event": "assignment", "places": places})
-        else:
-            member.take({"event": "revoked", "places": places})
-            member.take({"event": "assignment", "places": []})
+    with process.stderr as lines:
+        for line in lines:
+            found = _REBALANCED.match(line.decode())
+            if found:
+                _rebalanced(member, found[1], [(topic, int(index)) for topic, index in _PLACE.findall(found[2])])
+            elif not line.startswith(b"% Reached end"):
+                member.problems.append(line.decode().strip())
+
+
+def _rebalanced(member: Member, what: str, places: list[Place]) -> None:
+    if what == "assigned":
+        member.take({"event": "assignment", "places": places})
+    else:
+        member.take({"event": "revoked", "places": places})
+        member.take({"event": "assignment", "places": []})
