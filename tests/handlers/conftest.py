@@ -72,3 +72,11 @@ def running() -> Iterator[kompat.testing.RunningBroker]:
 @pytest.fixture(scope="session")
 def ask(running: kompat.testing.RunningBroker) -> Asker:
     return Asker(running)
+
+
+@pytest.fixture(scope="session")
+def prompt() -> Iterator[Asker]:
+    """Asks a broker whose groups do not wait for more members before they assign."""
+    delays = ("group.initial.rebalance.delay.ms", "group.consumer.assignment.interval.ms")
+    with kompat.testing.broker(dict.fromkeys(delays, 0)) as broker:
+        yield Asker(broker)

@@ -1,0 +1,226 @@
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the classic protocol as its members see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kompat.errors import ErrorCode
+
+from .conftest import Asker
+from .members import NO_TOPICS, heartbeat, join, joined, new_group, only_member, sync, waiting
+
+JOIN_VERSIONS = range(10)
+
+
+# -- JoinGroup ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("version", JOIN_VERSIONS)
+def test_a_member_joins_in_every_version(prompt: Asker, version: int) -> None:
+    member = joined(prompt, new_group(), version=version)
+
+    assert (member.error_code, member.generation_id, member.protocol_name) == (ErrorCode.NONE, 1, "range")
+    assert member.leader == member.member_id
+    assert [(each.member_id, each.metadata) for each in member.members] == [(member.member_id, NO_TOPICS)]
+    assert version < 7 or member.protocol_type == "consumer"
+
+
+@pytest.mark.parametrize("version", JOIN_VERSIONS)
+def test_from_version_4_on_a_member_first_gets_an_id_to_come_back_with(prompt: Asker, version: int) -> None:
+    answer = join(prompt, new_group(), version=version)
+
+    assert answer.error_code == (ErrorCode.MEMBER_ID_REQUIRED if version >= 4 else ErrorCode.NONE)
+    assert answer.member_id.startswith("tests-")
+    assert len(answer.member_id) == len("tests-") + 36
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"group": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"session_timeout_ms": 5999}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"session_timeout_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"protocols": {}}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+@pytest.mark.parametrize("version", [0, 4, 9])
+def test_what_makes_no_sense_may_not_join(prompt: Asker, fields: dict[str, Any], code: ErrorCode, version: int) -> None:
+    answer = join(prompt, version=version, **{"group": new_group(), **fields})
+
+    assert answer.error_code == code
+    assert (answer.generation_id, answer.leader, answer.members) == (-1, "", [])
+    assert answer.protocol_name == (None if version >= 7 else "")
+    assert answer.member_id == fields.get("member_id", "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocols": {"other": b""}}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_who_does_not_fit_the_group_may_not_join(prompt: Asker, fields: dict[str, Any], code: ErrorCode) -> None:
+    group = new_group()
+    only_member(prompt, group)
+
+    assert join(prompt, group, **fields).error_code == code
+
+
+def test_only_the_leader_is_told_the_members_and_all_get_the_protocol_that_all_have(prompt: Asker) -> None:
+    group = new_group()
+    leader = only_member(prompt, group, protocols={"range": b"l1", "sticky": b"l2"})
+    other_id = join(prompt, group, protocols={"sticky": b"f"}).member_id
+
+    with waiting(join, prompt, group, other_id, protocols={"sticky": b"f"}) as follower:
+        while heartbeat(prompt, group, leader) is not ErrorCode.REBALANCE_IN_PROGRESS:
+            pass
+        leader = join(prompt, group, leader.member_id, protocols={"range": b"l1", "sticky": b"l2"})
+
+    assert {each.member_id: each.metadata for each in leader.members} == {leader.member_id: b"l2", other_id: b"f"}
+    assert follower.result().members == []
+    assert {(j.generation_id, j.protocol_name, j.leader) for j in (leader, follower.result())} == {
+        (2, "sticky", leader.member_id)
+    }
+
+
+# -- SyncGroup ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("version", range(6))
+def test_members_get_their_part_when_the_leader_has_handed_in_the_assignment(prompt: Asker, version: int) -> None:
+    group = new_group()
+    leader = only_member(prompt, group)
+    other_id = join(prompt, group).member_id
+    with waiting(join, prompt, group, other_id) as joining:
+        while heartbeat(prompt, group, leader) is not ErrorCode.REBALANCE_IN_PROGRESS:
+            pass
+        leader = join(prompt, group, leader.member_id)
+    follower = joining.result()
+
+    with waiting(sync, prompt, follower, group, version) as syncing:
+        parts = {leader.member_id: b"mine", follower.member_id: b"yours"}
+        assignments = [{"member_id": member_id, "assignment": part} for member_id, part in parts.items()]
+        mine = sync(prompt, leader, group, version, assignments=assignments)
+    yours = syncing.result()
+
+    assert [(each.error_code, each.assignment) for each in (mine, yours)] == [(0, b"mine"), (0, b"yours")]
+    assert version < 5 or (yours.protocol_type, yours.protocol_name) == ("consumer", "range")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"group_id": "no-such-group"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"group_instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"generation_id": 9}, ErrorCode.ILLEGAL_GENERATION),
+        ({"protocol_type": None}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_name": None}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_a_sync_that_does_not_fit_the_generation_is_refused(
+    prompt: Asker, fields: dict[str, Any], code: ErrorCode
+) -> None:
+    group = new_group()
+    member = only_member(prompt, group)
+
+    answer = sync(prompt, member, group, **{"group_id": group, **fields})
+
+    assert (answer.error_code, answer.assignment) == (code, b"")
+
+
+def test_before_version_5_a_sync_need_not_name_the_protocol(prompt: Asker) -> None:
+    group = new_group()
+    member = only_member(prompt, group)
+
+    assert sync(prompt, member, group, 4).assignment == b"all"
+
+
+# -- Heartbeat ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("version", range(5))
+def test_heartbeats_are_answered_in_every_version(prompt: Asker, version: int) -> None:
+    group = new_group()
+    member = only_member(prompt, group)
+
+    assert heartbeat(prompt, group, member, version) is ErrorCode.NONE
+    assert heartbeat(prompt, "", member, version) is ErrorCode.INVALID_GROUP_ID
+    assert heartbeat(prompt, "no-such-group", member, version) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert heartbeat(prompt, group, member, version, member_id="nobody") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert heartbeat(prompt, group, member, version, generation_id=9) is ErrorCode.ILLEGAL_GENERATION
+
+
+# -- static members ----------------------------------------------------------------------------------------------------
+def test_a_static_member_that_comes_back_gets_its_old_part_and_fences_its_old_self(prompt: Asker) -> None:
+    group = new_group()
+    before = only_member(prompt, group, group_instance_id="one")
+    after = join(prompt, group, group_instance_id="one")
+
+    assert (after.error_code, after.generation_id, after.skip_assignment) == (ErrorCode.NONE, 1, True)
+    assert after.member_id not in ("", before.member_id)
+    assert [each.group_instance_id for each in after.members] == ["one"]
+    assert sync(prompt, after, group, group_instance_id="one").assignment == b"all"
+    assert heartbeat(prompt, group, before, group_instance_id="one") is ErrorCode.FENCED_INSTANCE_ID
+    assert heartbeat(prompt, group, before) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert heartbeat(prompt, group, after, group_instance_id="one") is ErrorCode.NONE
+
+
+def test_before_version_9_a_static_leader_that_comes_back_is_told_that_another_one_leads(prompt: Asker) -> None:
+    group = new_group()
+    before = only_member(prompt, group, group_instance_id="one")
+    after = join(prompt, group, version=8, group_instance_id="one")
+
+    assert after.leader == before.member_id
+    assert after.members == []
+
+
+# -- LeaveGroup --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("version", range(3))
+def test_one_member_leaves_and_its_error_is_the_requests(prompt: Asker, version: int) -> None:
+    group = new_group()
+    member = only_member(prompt, group)
+
+    def leave(group_id: str, member_id: str) -> ErrorCode:
+        return ErrorCode(prompt("LeaveGroup", version, group_id=group_id, member_id=member_id).error_code)
+
+    assert leave("", member.member_id) is ErrorCode.INVALID_GROUP_ID
+    assert leave("no-such-group", member.member_id) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert leave(group, member.member_id) is ErrorCode.NONE
+    assert leave(group, member.member_id) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_many_leave_at_once_and_each_is_answered(prompt: Asker, version: int) -> None:
+    group = new_group()
+    member = only_member(prompt, group, group_instance_id="one")
+    leaving: list[tuple[str, str | None, ErrorCode]] = [
+        ("nobody", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("nobody", "one", ErrorCode.FENCED_INSTANCE_ID),
+        ("", "two", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", "one", ErrorCode.NONE),
+        (member.member_id, None, ErrorCode.UNKNOWN_MEMBER_ID),
+    ]
+    members = [{"member_id": member_id, "group_instance_id": instance} for member_id, instance, _ in leaving]
+
+    answer = prompt("LeaveGroup", version, group_id=group, members=members)
+
+    assert answer.error_code == ErrorCode.NONE
+    assert [(each.member_id, each.group_instance_id, each.error_code) for each in answer.members] == leaving
+
+
+def test_who_leaves_a_group_without_a_name_is_told_so_once(prompt: Asker) -> None:
+    answer = prompt("LeaveGroup", 5, group_id="", members=[{"member_id": "somebody"}])
+
+    assert (answer.error_code, answer.members) == (ErrorCode.INVALID_GROUP_ID, [])
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_members_that_leave_an_unknown_group_are_unknown(prompt: Asker, version: int) -> None:
+    answer = prompt("LeaveGroup", version, group_id="no-such-group", members=[{"member_id": "somebody"}])
+
+    assert answer.error_code == ErrorCode.NONE
+    assert [each.error_code for each in answer.members] == [ErrorCode.UNKNOWN_MEMBER_ID]
