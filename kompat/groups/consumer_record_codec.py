@@ -17,6 +17,8 @@ from kompat.groups.records import (
 from kompat.groups.wire import MalformedBytesError, Reader, Writer
 
 _MEMBER_STATES = frozenset(MemberState)
+# Kafka's schema has it so that a missing tag is an empty struct: that there is none has to be said.
+_DEFAULT_CLASSIC_MEMBER = ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
 
 
 def _version_zero(reader: Reader) -> None:
@@ -63,12 +65,15 @@ def write_member(out: Writer, value: ConsumerGroupMemberMetadataValue) -> None:
     out.int32(value.rebalance_timeout_ms)
     out.compact_string(value.server_assignor)
     classic = value.classic_member_metadata
-    out.tags(((0, _classic_member(classic)),) if classic else ())
+    out.tags(((0, _classic_member(classic)),) if classic != _DEFAULT_CLASSIC_MEMBER else ())
 
 
-def _classic_member(value: ClassicMemberMetadata) -> bytes:
+def _classic_member(value: ClassicMemberMetadata | None) -> bytes:
     out = Writer()
-    out.int8(1)  # the struct is present
+    if value is None:
+        out.uvarint(0)
+        return out.finish()
+    out.uvarint(1)
     out.int32(value.session_timeout_ms)
     out.uvarint(len(value.supported_protocols) + 1)
     for name, metadata in value.supported_protocols:
@@ -96,9 +101,9 @@ def read_member(reader: Reader) -> ConsumerGroupMemberMetadataValue:
 
 def _read_classic_member(data: bytes | None) -> ClassicMemberMetadata | None:
     if data is None:
-        return None
+        return _DEFAULT_CLASSIC_MEMBER
     reader = Reader(data)
-    if reader.int8() < 0:
+    if reader.uvarint() == 0:
         return None
 
     def protocol() -> tuple[str, bytes]:

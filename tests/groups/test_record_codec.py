@@ -118,6 +118,7 @@ WRITTEN: dict[str, StoredRecord] = {
     "member_metadata_classic": a_member(
         ClassicMemberMetadata(session_timeout_ms=45_000, supported_protocols=(("range", b"\x00\x01"),))
     ),
+    "member_metadata_untagged": a_member(ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())),
     "member_metadata_tombstone": ConsumerGroupMemberMetadata(group_id="g", member_id="m", value=None),
     "target_metadata": ConsumerGroupTargetAssignmentMetadata(
         group_id="g", value=ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=4, assignment_timestamp=NOW)

@@ -74,6 +74,7 @@ class ConsumerMember:
         )
 
     def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> "ConsumerMember":
+        classic = value.classic_member_metadata
         return replace(
             self,
             instance_id=value.instance_id,
@@ -84,7 +85,8 @@ class ConsumerMember:
             regex=value.subscribed_topic_regex,
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             assignor=value.server_assignor,
-            classic=value.classic_member_metadata,
+            # Records of brokers that did not know of such members yet read as one without protocols.
+            classic=classic if classic is not None and classic.supported_protocols else None,
         )
 
     def with_current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> "ConsumerMember":
