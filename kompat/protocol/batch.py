@@ -9,7 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kompat import _native
-from kompat._native import Facts
+from kompat._native import Facts, HeaderNames
 from kompat.errors import ErrorCode, KafkaError
 from kompat.protocol.compression import DECOMPRESSED_LIMIT
 from kompat.types import Buffer
@@ -25,6 +25,8 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
+
+NO_NAMES = HeaderNames([])
 
 _BASE_OFFSET = Struct(">q")
 _INT32 = Struct(">i")
@@ -147,7 +149,7 @@ def _batch_end(buffer: memoryview, pos: int, size: int) -> int:
 
 
 def check_batch(
-    batch: Buffer, *, require_keys: bool = False, limit: int = DECOMPRESSED_LIMIT, needles: Sequence[bytes] = ()
+    batch: Buffer, *, require_keys: bool = False, limit: int = DECOMPRESSED_LIMIT, names: HeaderNames = NO_NAMES
 ) -> Facts:
     """Check one whole batch from a client: CRC, compression, every record; raises KafkaError.
 
@@ -155,10 +157,10 @@ def check_batch(
     and a compressed stream must end where the batch does. Where Kafka answers UNKNOWN_SERVER_ERROR because it did not
     expect such damage, this answers INVALID_RECORD, or UNSUPPORTED_COMPRESSION_TYPE for an unknown codec.
 
-    `needles`: byte strings to look for in the decompressed records; `Facts.hit` tells whether one is there.
+    `names`: of headers to look for; `Facts.named` tells which of them some record has.
     """
     try:
-        return _native.check_batch(batch, require_keys, limit, needles)
+        return _native.check_batch(batch, require_keys, limit, names)
     except _native.BatchError as error:
         raise refusal(error) from None
 

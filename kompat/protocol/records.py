@@ -10,7 +10,7 @@ from enum import IntEnum
 from struct import Struct
 
 from kompat import _native
-from kompat._native import Facts
+from kompat._native import Facts, HeaderNames
 from kompat.protocol.batch import (
     CODEC_MASK,
     CONTROL,
@@ -21,6 +21,7 @@ from kompat.protocol.batch import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
+    NO_NAMES,
     TRANSACTIONAL,
     BatchHeader,
     RecordError,
@@ -38,10 +39,12 @@ from kompat.types import Buffer
 
 __all__ = [
     "HEADER_SIZE",
+    "NO_NAMES",
     "BatchHeader",
     "Compression",
     "ControlType",
     "Facts",
+    "HeaderNames",
     "Record",
     "RecordError",
     "build_batch",

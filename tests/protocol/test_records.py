@@ -16,6 +16,7 @@ from kompat.protocol.records import (
     HEADER_SIZE,
     Compression,
     ControlType,
+    HeaderNames,
     Record,
     RecordError,
     build_batch,
@@ -389,12 +390,22 @@ def test_a_timestamp_is_found_at_the_first_record_that_reaches_it(codec: Compres
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_needles_are_found_in_the_records_themselves(codec: Compression) -> None:
-    batch = build_batch(some_records(), compression=codec)
+def test_headers_are_found_by_name_in_the_records_themselves(codec: Compression) -> None:
+    headers = [(), (("trace", b"wanted"), ("x-delay", b"1")), (("priority", None),)]
+    records = [Record(i, NOW, b"wanted", b"wanted", each) for i, each in enumerate(headers)]
+    batch = build_batch(records, compression=codec)
 
-    assert check_batch(batch, needles=[b"absent", b"valuevalue"]).hit
-    assert not check_batch(batch, needles=[b"absent"]).hit
-    assert not check_batch(batch).hit
+    assert check_batch(batch, names=HeaderNames([b"absent", b"x-delay", b"wanted", b"priority"])).named == 0b1010
+    assert check_batch(batch, names=HeaderNames([b"x-dela", b"x-delay1", b"X-Delay", b""])).named == 0
+    assert check_batch(batch).named == 0
+
+
+def test_at_most_64_names_are_looked_for() -> None:
+    batch = build_batch([Record(0, NOW, None, None, (("63", None),))])
+
+    assert check_batch(batch, names=HeaderNames([str(i).encode() for i in range(64)])).named == 1 << 63
+    with pytest.raises(ValueError, match="64"):
+        HeaderNames([b"a"] * 65)
 
 
 # -- rebuilding ------------------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 //! What the log has to know of a batch before it takes it in: one pass over the records.
 
-use memchr::memmem::Finder;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::batch::{Batch, Walk};
+use super::batch::{Batch, View, Walk, next_header};
 use crate::fault::{Fault, INVALID_RECORD, Outcome};
 
 /// What one pass over a batch's records found.
@@ -16,29 +16,57 @@ pub struct Facts {
     pub min_timestamp: i64,
     /// The first record without a key, or -1.
     pub null_key_index: i32,
-    /// Whether one of the needles occurs in the records.
-    pub hit: bool,
+    /// Which of the names that were looked for some record has a header of: a bit for each, the first the lowest.
+    pub named: u64,
 }
 
-pub fn facts(batch: &Batch<'_>, require_keys: bool, limit: usize, needles: &[Vec<u8>]) -> Outcome<Facts> {
+/// Names of headers to look for, prepared once.
+#[pyclass(frozen, module = "kompat._native")]
+pub struct HeaderNames(Vec<Vec<u8>>);
+
+#[pymethods]
+impl HeaderNames {
+    #[new]
+    fn new(names: Vec<Vec<u8>>) -> PyResult<Self> {
+        if names.len() > u64::BITS as usize {
+            return Err(PyValueError::new_err("at most 64 names"));
+        }
+        Ok(Self(names))
+    }
+}
+
+impl HeaderNames {
+    /// A record without headers costs a comparison, a header that is not looked for a few.
+    #[inline(always)]
+    fn find(&self, record: &View<'_>) -> u64 {
+        let mut cursor = record.headers;
+        let mut found = 0;
+        for _ in 0..record.header_count {
+            let Some((key, _)) = next_header(&mut cursor) else { break };
+            for (bit, name) in self.0.iter().enumerate() {
+                found |= u64::from(name == key) << bit;
+            }
+        }
+        found
+    }
+}
+
+pub fn facts(batch: &Batch<'_>, require_keys: bool, limit: usize, names: &HeaderNames) -> Outcome<Facts> {
     batch.verify_crc()?;
     if batch.record_count <= 0 || batch.last_offset_delta != batch.record_count - 1 {
         let (count, delta) = (batch.record_count, batch.last_offset_delta);
         return Err(Fault::invalid(format!("a batch of {count} records cannot end at offset delta {delta}")));
     }
-    batch.with_payload(limit, |payload| {
-        let mut facts = walk(batch, payload, require_keys)?;
-        facts.hit = needles.iter().any(|needle| Finder::new(needle).find(payload).is_some());
-        Ok(facts)
-    })
+    batch.with_payload(limit, |payload| walk(batch, payload, require_keys, names))
 }
 
-fn walk(batch: &Batch<'_>, payload: &[u8], require_keys: bool) -> Outcome<Facts> {
+fn walk(batch: &Batch<'_>, payload: &[u8], require_keys: bool, names: &HeaderNames) -> Outcome<Facts> {
     let mut max_delta = i64::MIN;
     let mut min_delta = i64::MAX;
     let mut delta_of_max = 0;
     let mut keyless = Vec::new();
     let mut null_key_index = -1;
+    let mut named = 0;
     batch.walk(payload, |index, record| {
         if record.offset_delta as u32 != index {
             return Err(Fault::record(index, "offsets in the batch do not follow each other"));
@@ -48,6 +76,9 @@ fn walk(batch: &Batch<'_>, payload: &[u8], require_keys: bool) -> Outcome<Facts>
             delta_of_max = record.offset_delta;
         }
         min_delta = min_delta.min(record.timestamp_delta);
+        if record.header_count > 0 {
+            named |= names.find(&record);
+        }
         if record.key.is_none() {
             if null_key_index < 0 {
                 null_key_index = record.offset_delta;
@@ -67,7 +98,7 @@ fn walk(batch: &Batch<'_>, payload: &[u8], require_keys: bool) -> Outcome<Facts>
         delta_of_max_timestamp: delta_of_max,
         min_timestamp: batch.base_timestamp.wrapping_add(min_delta),
         null_key_index,
-        hit: false,
+        named,
     })
 }
 

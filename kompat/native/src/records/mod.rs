@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::python::{Bytes, detached_if};
 use batch::Batch;
-use check::Facts;
+use check::{Facts, HeaderNames};
 
 /// CRC-32C of `data` from `start` on.
 #[pyfunction]
@@ -20,18 +20,19 @@ fn checksum(data: &Bound<'_, PyAny>, start: usize) -> PyResult<u32> {
     Ok(crc32c::crc32c(bytes.as_slice().get(start..).unwrap_or_default()))
 }
 
-/// Check one whole batch: CRC, compression, every record. Raises BatchError.
+/// Check one whole batch: CRC, compression, every record; look for headers of these names. Raises BatchError.
 #[pyfunction]
 fn check_batch(
     py: Python<'_>,
     batch: &Bound<'_, PyAny>,
     require_keys: bool,
     limit: usize,
-    needles: Vec<Vec<u8>>,
+    names: &Bound<'_, HeaderNames>,
 ) -> PyResult<Facts> {
     let bytes = Bytes::of(batch)?;
     let batch = Batch::parse(bytes.as_slice())?;
-    Ok(detached_if(py, batch.is_long(), || check::facts(&batch, require_keys, limit, &needles))?)
+    let names = names.get();
+    Ok(detached_if(py, batch.is_long(), || check::facts(&batch, require_keys, limit, names))?)
 }
 
 /// The first record at or after `timestamp` as (offset, timestamp), or None.
@@ -67,6 +68,7 @@ fn write_records<'py>(
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Facts>()?;
+    module.add_class::<HeaderNames>()?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
     module.add_function(wrap_pyfunction!(check_batch, module)?)?;
     module.add_function(wrap_pyfunction!(find_by_timestamp, module)?)?;
