@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from rocksdict import ReadOptions
+
 from kompat.log import keys
 from kompat.log.database import Database
 
@@ -12,13 +14,19 @@ _CHUNK = 256  # so many are read at once: a database iterator that somebody keep
 
 
 class Cursor:
-    """A database iterator that stays within one log."""
+    """A database iterator that stays within one log.
 
-    __slots__ = ("_database", "_iterator", "_log")
+    It is bounded: without, a search that finds nothing would go on through whatever was deleted behind the log. Backwards
+    RocksDB heeds no bound, so that way is only taken where something is to be found.
+    """
+
+    __slots__ = ("_database", "_iterator", "_log", "_options")
 
     def __init__(self, database: Database, family: Any, log: bytes) -> None:
         self._database = database
-        self._iterator = database.read(family.iter)
+        self._options = ReadOptions()  # kept: it owns the bound that RocksDB's iterator refers to
+        self._options.set_iterate_upper_bound(keys.log_end(log))
+        self._iterator = database.read(family.iter, self._options)
         self._log = log
 
     def at(self, number: int) -> Item | None:
@@ -26,20 +34,25 @@ class Cursor:
         self._iterator.seek(self._log + keys.number(number))
         return self.item()
 
-    def at_or_before(self, number: int) -> Item | None:
-        self._iterator.seek_for_prev(self._log + keys.number(number))
-        return self.item()
-
     def last(self) -> Item | None:
+        if self.at(0) is None:
+            return None
         self._iterator.seek_for_prev(keys.log_end(self._log))
         return self.item()
 
     def holding(self, offset: int) -> Item | None:
         """The batch that holds `offset`, or the first after it."""
-        item = self.at_or_before(offset)
-        if item is None:
+        item = self.at(offset)
+        if item is not None and keys.number_at_end(item[0]) == offset:
+            return item
+        first = self.at(0)
+        if first is None or keys.number_at_end(first[0]) >= offset:
+            return first
+        self._iterator.seek_for_prev(self._log + keys.number(offset))
+        before = self.item()
+        if before is None:
             return self.at(offset)
-        return item if keys.head(item[1]).last_offset >= offset else self.next()
+        return before if keys.head(before[1]).last_offset >= offset else self.next()
 
     def next(self) -> Item | None:
         self._iterator.next()

@@ -19,16 +19,28 @@ from kompat.log.valuelog import ValueLog, file_name
 logger = logging.getLogger(__name__)
 
 COMPACT_FROM = 8 * MIB  # less than this is left to RocksDB's own compaction
-IGNORED_BELOW = 4096  # not worth remembering
+FLUSH_FROM = 1000  # so many deleted keys may lie in memory
+REMEMBERED = 1000
+
+KeyRange = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """Ranges of keys that were deleted, and how many bytes of batches with them."""
+    """Ranges of keys of one log, or of some neighbouring logs, that were deleted."""
 
-    size: int
-    batches: tuple[bytes, bytes]
-    entries: tuple[bytes, bytes]
+    keys: int  # how many
+    size: int  # of their batches
+    batches: KeyRange
+    entries: KeyRange
+
+    def joined(self, other: "Freed") -> "Freed":
+        return Freed(
+            self.keys + other.keys,
+            self.size + other.size,
+            (min(self.batches[0], other.batches[0]), max(self.batches[1], other.batches[1])),
+            (min(self.entries[0], other.entries[0]), max(self.entries[1], other.entries[1])),
+        )
 
 
 @dataclass(slots=True)
@@ -49,6 +61,7 @@ class Collector:
         self._database = database
         self._values = values
         self._freed: list[Freed] = []
+        self._deleted_in_memory = 0
         self._executor = ThreadPoolExecutor(1, "kompat-garbage")
         self._last: Future[None] | None = None
         self.lock = Lock()  # held while files go: who copies the store holds it too
@@ -119,15 +132,25 @@ class Collector:
         self._database.checked(iterator)
         return False
 
-    def _compact(self, freed: Iterable[Freed]) -> None:
-        """Range deletions alone give nothing back until RocksDB happens to compact there."""
-        self._freed += [one for one in freed if one.size >= IGNORED_BELOW]
-        if sum(one.size for one in self._freed) < COMPACT_FROM:
+    def _compact(self, freed: list[Freed]) -> None:
+        """A deleted range gives nothing back until RocksDB happens to compact there.
+
+        As long as it lies in memory, it also makes searches slow that pass over it: they look at every deleted key.
+        """
+        if not freed:
             return
-        due, self._freed = self._freed, []
-        for one in due:
-            self._database.read(self._database.batches.compact_range, *one.batches)
-            self._database.read(self._database.entries.compact_range, *one.entries)
+        database = self._database
+        self._deleted_in_memory += sum(one.keys for one in freed)
+        if self._deleted_in_memory >= FLUSH_FROM:
+            self._deleted_in_memory = 0
+            database.flush()
+        all_freed = merged([*self._freed, *freed])
+        for one in all_freed:
+            if one.size >= COMPACT_FROM:
+                database.read(database.batches.compact_range, *one.batches)
+                database.read(database.entries.compact_range, *one.entries)
+        left = [one for one in all_freed if one.size < COMPACT_FROM]
+        self._freed = sorted(left, key=lambda one: one.size)[-REMEMBERED:]
 
     def _noted(self) -> Iterator[bytes]:
         iterator = self._database.default.iter()
@@ -136,3 +159,19 @@ class Collector:
             yield iterator.key()
             iterator.next()
         self._database.checked(iterator)
+
+
+def merged(freed: Iterable[Freed]) -> list[Freed]:
+    """Joined where they concern the same log or neighbouring partitions: a topic is compacted in one go."""
+    result: list[Freed] = []
+    for one in sorted(freed, key=lambda one: one.batches):
+        if result and _log(one.batches[0]) - _log(result[-1].batches[1]) <= 1:
+            result[-1] = result[-1].joined(one)
+        else:
+            result.append(one)
+    return result
+
+
+def _log(key: bytes) -> int:
+    """Topic and partition as one number."""
+    return int.from_bytes(key[: keys.LOG_SIZE], "big")

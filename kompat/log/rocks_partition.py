@@ -184,10 +184,10 @@ class RocksPartition(RocksReads):
         for base, last, _ in turn.appended:
             if base < offset <= last:
                 return base, self._file.segment if self._file is not None else None
-        item = self._batches().at_or_before(offset)
+        item = self._batches().holding(offset)
         if item is not None:
             base = keys.number_at_end(item[0])
-            if base < turn.ceiling and keys.head(item[1]).last_offset >= offset:
+            if base <= offset and base < turn.ceiling:
                 return base, keys.pointer(item[1])[0] if item[1][0] == keys.POINTER else None
         return offset, None
 
@@ -201,13 +201,17 @@ class RocksPartition(RocksReads):
             writes.delete_range(self._prefix + keys.number(start), self._prefix + keys.number(end), handle)
 
     def _note_freed(self, index: int, offset: int) -> None:
-        """How much of the database, without the value log, becomes free below `offset`: roughly."""
-        cursor = self._batches()
-        size = position_of(cursor, offset) - position_of(cursor, 0)
-        prefix, number = self._prefix, keys.number
-        self._store.garbage.freed.append(
-            Freed(size, (prefix + number(0), prefix + number(offset)), (prefix + number(0), prefix + number(index)))
-        )
+        """What of the database becomes free below `index` and `offset`; the value log's bytes are counted with it."""
+        entries, batches = self._entries(), self._batches()
+        first, last = entries.at(0), entries.last()
+        if first is None or last is None:
+            return
+        count = min(index, keys.number_at_end(last[0]) + 1) - keys.number_at_end(first[0])
+        size = position_of(batches, offset) - position_of(batches, 0)
+        if count > 0:
+            start, number = self._prefix + keys.number(0), keys.number
+            ends = self._prefix + number(offset), self._prefix + number(index)
+            self._store.garbage.freed.append(Freed(count, size, (start, ends[0]), (start, ends[1])))
 
     # -- rewriting -------------------------------------------------------------------------------------------------
     def _stored(self, turn: _Turn, replacements: Iterable[Rewrite]) -> list[tuple[Rewrite, bytes]]:

@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -45,6 +46,19 @@ def test_dropping_a_log_gives_its_space_back(store: RocksStore, data: Path) -> N
     assert [path.name for path in (data / "values").iterdir()] == [str(OTHER)]
     assert list(store.logs()) == [OTHER]
     assert content(store.open(OTHER)) == expected(0, 9, 3000)
+
+
+def test_a_topic_is_compacted_in_one_go() -> None:
+    def freed(topic: int, partition: int, start: int, end: int) -> garbage.Freed:
+        log = LogId(UUID(int=topic), partition).key
+        return garbage.Freed(1, 10, (log + bytes([start]), log + bytes([end])), (log, log + b"z"))
+
+    merged = garbage.merged(
+        [freed(2, 0, 1, 9), freed(1, 1, 1, 9), freed(1, 0, 5, 9), freed(1, 0, 1, 5), freed(1, 4, 1, 9)]
+    )
+
+    assert [one.size for one in merged] == [30, 10, 10]
+    assert merged[0].batches == (LogId(UUID(int=1), 0).key + b"\x01", LogId(UUID(int=1), 1).key + b"\x09")
 
 
 def test_dropping_segments_removes_their_files(store: RocksStore, data: Path) -> None:

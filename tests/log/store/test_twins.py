@@ -191,5 +191,5 @@ def joined(store: PartitionStore, offset: int, limit: int, end: int = END) -> tu
 
 TestTwins = Twins.TestCase
 TestTwins.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=20, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
