@@ -44,6 +44,19 @@ def test_the_hash_of_a_topic_is_the_one_kafka_computes(
     assert topic_hash(topic) == expected % 2**64
 
 
+def test_the_hash_of_a_group_is_the_one_a_real_broker_wrote() -> None:
+    topics = TopicTable(
+        [
+            TopicInfo(name="gl-e1df3c", topic_id=UUID("d26b051c-155b-4d21-95bc-31c5f8c2a763"), partitions=6),
+            TopicInfo(name="gl-e1df3c-x", topic_id=UUID("8bd58e50-d23a-44b4-9b5e-6e5bc2d7ee27"), partitions=3),
+        ]
+    )
+    hashes = MetadataHash()
+
+    assert hashes.of(["gl-e1df3c"], topics) == 5396864893499506285
+    assert hashes.of(["gl-e1df3c-x", "gl-e1df3c"], topics) == 8188138867886686091
+
+
 def test_topics_that_do_not_exist_leave_the_hash_alone() -> None:
     topics = TopicTable([TopicInfo(name="t", topic_id=TOPIC_ID, partitions=1)])
     hashes = MetadataHash()

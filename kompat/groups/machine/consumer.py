@@ -252,15 +252,19 @@ class ConsumerGroup:
 
     def tombstones(self) -> list[ConsumerGroupRecord]:
         """All records of the group are void."""
-        records: list[ConsumerGroupRecord] = []
-        for member_id in self.members:
-            records += self.member_tombstones(member_id)
-        records.append(ConsumerGroupTargetAssignmentMetadata(group_id=self.group_id, value=None))
-        for regex in self.resolved:
-            records.append(ConsumerGroupRegularExpression(group_id=self.group_id, regular_expression=regex, value=None))
-        records.append(ConsumerGroupPartitionMetadata(group_id=self.group_id, value=None))
-        records.append(ConsumerGroupMetadata(group_id=self.group_id, value=None))
-        return records
+        group_id, members = self.group_id, list(self.members)
+        return [
+            *(ConsumerGroupCurrentMemberAssignment(group_id=group_id, member_id=each, value=None) for each in members),
+            *(ConsumerGroupTargetAssignmentMember(group_id=group_id, member_id=each, value=None) for each in members),
+            ConsumerGroupTargetAssignmentMetadata(group_id=group_id, value=None),
+            *(ConsumerGroupMemberMetadata(group_id=group_id, member_id=each, value=None) for each in members),
+            *(
+                ConsumerGroupRegularExpression(group_id=group_id, regular_expression=regex, value=None)
+                for regex in self.resolved
+            ),
+            ConsumerGroupPartitionMetadata(group_id=group_id, value=None),
+            ConsumerGroupMetadata(group_id=group_id, value=None),
+        ]
 
     def unfollow(self) -> None:
         """The group is gone: its topics are no longer followed on its behalf."""
