@@ -40,13 +40,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def write_until_refused(wire: Wire, topic: str) -> int:
-    """The number of records that were taken."""
-    for taken in range(DISK_BYTES // len(RECORD) + 1):
-        answer = wire.produce(topic, batch([RECORD]))
-        if answer.error_code != 0:
-            assert answer.error_code == Code.KAFKA_STORAGE_ERROR
-            return taken
-    raise AssertionError("more was taken than the disk holds")
+    """Large records, then small ones, until not even these are taken; the number that were."""
+    taken = 0
+    for size in (500_000, 50_000, 5_000, 500):
+        while (answer := wire.produce(topic, batch([b"x" * size]))).error_code == 0:
+            taken += 1
+            assert taken < 2 * DISK_BYTES // len(RECORD), "more was taken than the disk holds"
+        assert answer.error_code == Code.KAFKA_STORAGE_ERROR
+    return taken
 
 
 def test_a_full_disk_refuses_writes_serves_reads_and_recovers(start_broker: StartBroker, small_disk: Path) -> None:
