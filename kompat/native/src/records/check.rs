@@ -22,7 +22,11 @@ pub struct Facts {
 
 /// Names of headers to look for, prepared once.
 #[pyclass(frozen, module = "kompat._native")]
-pub struct HeaderNames(Vec<Vec<u8>>);
+pub struct HeaderNames {
+    names: Vec<Vec<u8>>,
+    /// By a name's length and its last byte: nearly all headers that are not looked for are passed over by this look.
+    shapes: [u64; 256],
+}
 
 #[pymethods]
 impl HeaderNames {
@@ -31,23 +35,36 @@ impl HeaderNames {
         if names.len() > u64::BITS as usize {
             return Err(PyValueError::new_err("at most 64 names"));
         }
-        Ok(Self(names))
+        let mut shapes = [0; 256];
+        for name in &names {
+            shapes[last(name)] |= 1 << (name.len() % 64);
+        }
+        Ok(Self { names, shapes })
     }
 }
 
+#[inline(always)]
+fn last(name: &[u8]) -> usize {
+    name.last().copied().unwrap_or_default().into()
+}
+
 impl HeaderNames {
-    /// A record without headers costs a comparison, a header that is not looked for a few.
     #[inline(always)]
     fn find(&self, record: &View<'_>) -> u64 {
         let mut cursor = record.headers;
         let mut found = 0;
         for _ in 0..record.header_count {
             let Some((key, _)) = next_header(&mut cursor) else { break };
-            for (bit, name) in self.0.iter().enumerate() {
-                found |= u64::from(name == key) << bit;
+            if self.shapes[last(key)] >> (key.len() % 64) & 1 == 1 {
+                found |= self.bits(key);
             }
         }
         found
+    }
+
+    #[cold]
+    fn bits(&self, key: &[u8]) -> u64 {
+        self.names.iter().enumerate().fold(0, |bits, (at, name)| bits | u64::from(name == key) << at)
     }
 }
 
