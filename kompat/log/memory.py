@@ -1,6 +1,6 @@
 """The store's twin in memory: for `--data :memory:` and for tests. It behaves as the store on disk does, but forgets."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 
@@ -20,6 +20,7 @@ class _Data:
         "contents",
         "entries",
         "indices",
+        "names",
         "payloads",
         "size",
         "states",
@@ -40,6 +41,7 @@ class _Data:
         self.time_offsets: list[Offset] = []
         self.times: list[Millis] = []
         self.states: dict[bytes, bytes] = {}
+        self.names: list[bytes] = []  # of the states, in order
         self.size = 0
 
     def is_empty(self) -> bool:
@@ -88,6 +90,15 @@ class _Data:
             self.time_offsets.insert(at, offset)
             self.times.insert(at, timestamp)
 
+    def put_state(self, name: bytes, value: bytes) -> None:
+        if name not in self.states:
+            insort(self.names, name)
+        self.states[name] = value
+
+    def delete_state(self, name: bytes) -> None:
+        if self.states.pop(name, None) is not None:
+            del self.names[bisect_left(self.names, name)]
+
     def position(self, offset: Offset) -> int:
         """Of the batch that holds `offset`, or the first after it."""
         at = bisect_right(self.bases, offset) - 1
@@ -133,20 +144,36 @@ class MemoryPartition:
         self._staged.append(lambda: self._data.add_time(timestamp, offset))
 
     def put_state(self, name: bytes, value: bytes) -> None:
-        self._staged.append(lambda: self._data.states.update({name: value}))
+        self._staged.append(lambda: self._data.put_state(name, value))
 
     def delete_state(self, name: bytes) -> None:
-        def delete() -> None:
-            self._data.states.pop(name, None)
-
-        self._staged.append(delete)
+        self._staged.append(lambda: self._data.delete_state(name))
 
     def state(self, name: bytes) -> bytes | None:
         return self._data.states.get(name)
 
     def states(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         with self._lock:
-            return iter(sorted(item for item in self._data.states.items() if item[0].startswith(prefix)))
+            data, found = self._data, []
+            for at in range(bisect_left(data.names, prefix), len(data.names)):
+                name = data.names[at]
+                if not name.startswith(prefix):
+                    break
+                found.append((name, data.states[name]))
+            return iter(found)
+
+    def state_range(self, start: bytes, end: bytes, limit: int, max_bytes: int) -> list[tuple[bytes, bytes]]:
+        with self._lock:
+            data = self._data
+            found: list[tuple[bytes, bytes]] = []
+            first = bisect_left(data.names, start)
+            for name in data.names[first : min(first + limit, bisect_left(data.names, end))]:
+                value = data.states[name]
+                max_bytes -= len(value)
+                if found and max_bytes < 0:
+                    break
+                found.append((name, value))
+            return found
 
     def first_entry(self) -> Entry | None:
         with self._lock:

@@ -80,6 +80,26 @@ class RocksReads:
         database.checked(iterator)
         return iter(found)
 
+    def state_range(self, start: bytes, end: bytes, limit: int, max_bytes: int) -> list[tuple[bytes, bytes]]:
+        database = self._store.database
+        skipped = len(keys.state_key(self._prefix, b""))
+        last = keys.state_key(self._prefix, end)
+        found: list[tuple[bytes, bytes]] = []
+        iterator = database.read(database.state.iter)
+        iterator.seek(keys.state_key(self._prefix, start))
+        while len(found) < limit and iterator.valid():
+            name: bytes = iterator.key()
+            if name >= last:
+                return found
+            value: bytes = iterator.value()
+            max_bytes -= len(value)
+            if found and max_bytes < 0:
+                return found
+            found.append((name[skipped:], value))
+            iterator.next()
+        database.checked(iterator)
+        return found
+
     # -- entries ---------------------------------------------------------------------------------------------------
     def first_entry(self) -> Entry | None:
         item = self._entries().at(0)
