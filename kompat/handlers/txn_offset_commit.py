@@ -69,7 +69,7 @@ async def _take_part(ctx: Context, req: TxnOffsetCommitRequest) -> None:
     producer = Producer(req.producer_id, req.producer_epoch)
     if ctx.api_version >= FIRST_VERSION_THAT_ADDS:
         await transactions.add_patiently(req.transactional_id, producer, [home], client_version=EPOCH_BUMPING_CLIENT)
-    else:
+    elif ctx.services.config["transaction.partition.verification.enable"]:
         await transactions.verify(req.transactional_id, producer, home)
 
 
