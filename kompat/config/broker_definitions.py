@@ -103,7 +103,10 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
 # What Kafka has no setting for.
 OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("kompat.cache.bytes", "long", "134217728", "0..", "", "Bytes of recent batches that are kept in memory for readers at the tail of their logs."),
+    ("kompat.dedup.window.ms", "long", "120000", "0..", "cluster", "How long a partition remembers the message ids it has seen, unless the topic says otherwise; 0 for not at all."),
+    ("kompat.delay.max.ms", "long", "604800000", "0..", "cluster", "The longest a record may ask to be delivered later, unless the topic says otherwise."),
     ("kompat.disk.reserve.bytes", "long", "67108864", "0..", "", "Writes are refused while the disk has less free space than this."),
+    ("kompat.extensions.enable", "bool", "true", "", "cluster", "Heed the headers by which records ask for more than Kafka gives, unless the topic says otherwise."),
     ("kompat.fsync", "string", "never", "always|interval|never", "", "When the log is forced to disk: before the acknowledgement, at an interval, or when the operating system likes."),
     ("kompat.fsync.interval.ms", "long", "1000", "1..", "", "The time between two forced writes where `kompat.fsync` is `interval`."),
     ("kompat.http.port", "int", "8080", "0..65535", "", "The port of REST, metrics and console; 0 for none."),

@@ -31,3 +31,6 @@ class TopicConfig:
     flush_messages: int = 9_223_372_036_854_775_807
     flush_ms: int = 9_223_372_036_854_775_807
     min_insync_replicas: int = 1
+    kompat_extensions_enable: bool = True
+    kompat_delay_max_ms: int = 604_800_000
+    kompat_dedup_window_ms: int = 120_000

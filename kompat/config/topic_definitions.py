@@ -38,5 +38,12 @@ TOPIC: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("unclean.leader.election.enable", "bool", "false", "", "unclean.leader.election.enable", "Let a replica that lacks acknowledged records become leader when no other is left."),
 )
 
+# What Kafka has no setting for.
+OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
+    ("kompat.dedup.window.ms", "long", "120000", "0..", "kompat.dedup.window.ms", "How long a message id (`kompat-msg-id`) is remembered: a record that repeats it meanwhile is dropped; 0 for not at all."),
+    ("kompat.delay.max.ms", "long", "604800000", "0..", "kompat.delay.max.ms", "The longest a record may ask to be delivered later; one that asks for more is refused."),
+    ("kompat.extensions.enable", "bool", "true", "", "kompat.extensions.enable", "Heed the headers by which records ask for more than Kafka gives, such as `kompat-delay-ms`."),
+)
+
 # Taken, but not listed among a topic's settings.
 HIDDEN = frozenset({"internal.segment.bytes"})

@@ -10,11 +10,11 @@ from weakref import WeakKeyDictionary
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import Definition, ResourceDefinitions
 from kompat.config.topic import TopicConfig
-from kompat.config.topic_definitions import HIDDEN, TOPIC
+from kompat.config.topic_definitions import HIDDEN, OWN, TOPIC
 from kompat.config.values import Value
 from kompat.errors import ErrorCode, KafkaError
 
-DEFINITIONS = ResourceDefinitions(TOPIC, HIDDEN)
+DEFINITIONS = ResourceDefinitions((*TOPIC, *OWN), HIDDEN)
 
 _MINUTE, _HOUR = 60_000, 3_600_000
 _UNITS = {
