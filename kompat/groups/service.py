@@ -17,7 +17,7 @@ from uuid import UUID
 from kompat.clock import Clock
 from kompat.coordination.decision import Decision
 from kompat.coordination.runtime import Runtime
-from kompat.coordination.shards import Shards
+from kompat.coordination.shards import FAILURES, Shards
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.batches import GroupBatches, GroupCodec
 from kompat.groups.config import GroupSettings
@@ -89,6 +89,7 @@ class GroupService:
             batches=GroupBatches(lambda: partition.leader_epoch),
             listener=waiting,
             ticked=_deliver,
+            failures=FAILURES,
         )
 
     def start(self) -> None:

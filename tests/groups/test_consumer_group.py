@@ -409,6 +409,24 @@ def test_a_member_that_let_go_in_time_is_not_fenced() -> None:
     assert "a" in groups.consumer().members
 
 
+def test_time_outs_of_one_group_see_each_other_and_those_of_different_groups_are_done_together() -> None:
+    groups = Groups(AT_ONCE)
+    for group_id in ("one", "two"):
+        groups.enter("a", group_id=group_id, rebalance_timeout_ms=45_000)
+        groups.enter("b", group_id=group_id)
+        groups.beat("a", 2, group_id=group_id)  # has to let go within the same time as its session lasts
+    written = len(groups.log)
+
+    groups.now += 45_000  # type: ignore[assignment]
+    groups.run(lambda machine: machine.tick(groups.now))
+
+    epochs = [each for each in groups.log[written:] if isinstance(each, ConsumerGroupMetadata)]
+    assert {each.group_id for each in epochs} == {"one", "two"}
+    groups.advance(0)
+    assert all(groups.consumer(group_id).is_empty for group_id in ("one", "two"))
+    assert replicated(groups.replayed(groups.log)) == replicated(groups.machine)
+
+
 def test_who_leaves_frees_its_partitions_at_once() -> None:
     groups = Groups(AT_ONCE)
     two_members(groups)

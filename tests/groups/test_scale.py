@@ -77,3 +77,16 @@ def test_commits_are_cheap() -> None:
     with within(2):
         for number in range(10_000):
             groups.commit(number, group_id=f"g{number % 1_000}")
+
+
+def test_a_thousand_sessions_that_end_together_are_one_change_of_the_group() -> None:
+    groups = Groups()
+    for number in range(MEMBERS):
+        groups.enter(f"member-{number}")
+    epoch = groups.consumer().epoch
+    groups.restart()
+    with within(1):
+        groups.advance(45_000)
+
+    assert groups.consumer().is_empty
+    assert groups.consumer().epoch == epoch + 1

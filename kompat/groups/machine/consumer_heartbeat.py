@@ -171,11 +171,6 @@ class ConsumerProtocol:
         metadata_hash = self._state.hashes.of(after.topics, self._state.topics)
         turn.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
 
-    def time_is_up(self, group: ConsumerGroup, member_id: str, turn: Turn) -> None:
-        member = group.members.get(member_id)
-        if member is not None:
-            self.fence(group, (member,), turn)
-
 
 def _updated(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> ConsumerMember:
     """The member as the request wants it; the same object if it wants nothing new."""

@@ -119,7 +119,7 @@ class GroupMachine:
         return self._state.timers.next_deadline() if self._state.is_live else Millis(0)
 
     def tick(self, now: Millis) -> Decided[None]:
-        """Do what is due, up to the first thing that has to be written down; the rest is due at once after that."""
+        """Do what is due. Something may be left that has to see it applied first: its deadline has come then, too."""
         turn = self._begin(now)
         self._time_outs.run_due(turn)
         return turn.decide(None)

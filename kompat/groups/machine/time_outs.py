@@ -4,11 +4,12 @@ from kompat.groups.machine.classic import ClassicGroup
 from kompat.groups.machine.classic_rebalance import ClassicRebalance
 from kompat.groups.machine.consumer import ConsumerGroup
 from kompat.groups.machine.consumer_heartbeat import ConsumerProtocol
+from kompat.groups.machine.consumer_member import ConsumerMember
 from kompat.groups.machine.offset_protocol import OffsetProtocol
 from kompat.groups.machine.state import GroupState, TimerKey, TimerKind, Turn
 from kompat.groups.records import GroupMetadata, MemberState
 
-MAX_EXPIRED_AT_ONCE = 1_000  # records; the rest follows in batches of its own
+MAX_RECORDS_AT_ONCE = 1_000  # the rest follows in batches of its own
 
 
 class TimeOuts:
@@ -42,17 +43,27 @@ class TimeOuts:
                 self._state.schedule(key, turn, member.rebalance_timeout_ms, member.epoch)
 
     def run_due(self, turn: Turn) -> None:
-        """Until something has to be written: what comes after it has to see it applied."""
-        while not turn.records and (due := self._state.timers.pop_due(turn.now)) is not None:
+        """As far as it goes: what is due for a group that has something to write already has to see that applied first."""
+        written: set[str] = set()
+        while len(turn.records) < MAX_RECORDS_AT_ONCE and (due := self._state.timers.pop_due(turn.now)) is not None:
             key, payload = due
-            if key.kind is TimerKind.EXPIRE_OFFSETS:
+            if key.kind is TimerKind.EXPIRE_OFFSETS and not written:
                 self._expire_offsets(turn)
-                continue
-            group = self._state.groups.get(key.group_id)
-            if isinstance(group, ClassicGroup):
-                self._run_classic(group, key, payload, turn)
-            elif isinstance(group, ConsumerGroup):
-                self._run_consumer(group, key, payload, turn)
+                return
+            if key.kind is TimerKind.EXPIRE_OFFSETS or key.group_id in written:
+                self._state.schedule(key, turn, 0, payload)
+                return
+            before = len(turn.records)
+            self._run(key, payload, turn)
+            if len(turn.records) > before:
+                written.add(key.group_id)
+
+    def _run(self, key: TimerKey, payload: int, turn: Turn) -> None:
+        group = self._state.groups.get(key.group_id)
+        if isinstance(group, ClassicGroup):
+            self._run_classic(group, key, payload, turn)
+        elif isinstance(group, ConsumerGroup):
+            self._run_consumer(group, key, payload, turn)
 
     def _run_classic(self, group: ClassicGroup, key: TimerKey, payload: int, turn: Turn) -> None:
         if key.kind is TimerKind.CLASSIC_SESSION:
@@ -65,12 +76,19 @@ class TimeOuts:
             self._rebalance.sync_expired(group, payload, turn)
 
     def _run_consumer(self, group: ConsumerGroup, key: TimerKey, payload: int, turn: Turn) -> None:
-        if key.kind is TimerKind.REBALANCE:
-            member = group.members.get(key.member_id)
-            if member is None or member.epoch != payload:
-                return  # it has moved on in time
-        if key.kind in (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.REJOIN, TimerKind.SYNC):
-            self._consumer.time_is_up(group, key.member_id, turn)
+        member = group.members.get(key.member_id)
+        if member is None or (key.kind is TimerKind.REBALANCE and member.epoch != payload):
+            return  # it is gone, or has moved on in time
+        others = self._silent_members(group, turn) if key.kind is TimerKind.SESSION else ()
+        self._consumer.fence(group, (member, *others), turn)
+
+    def _silent_members(self, group: ConsumerGroup, turn: Turn) -> list[ConsumerMember]:
+        """Whose sessions are over too: after a restart, or when a network is cut, that is many at once."""
+        deadlines = (
+            (member, self._state.timers.deadline(TimerKey(TimerKind.SESSION, group.group_id, member.member_id)))
+            for member in group.members.values()
+        )
+        return [member for member, deadline in deadlines if deadline is not None and deadline <= turn.now]
 
     # --- offsets
 
@@ -80,7 +98,7 @@ class TimeOuts:
     def _expire_offsets(self, turn: Turn) -> None:
         if not self._to_expire:
             self._to_expire = list(self._state.groups)
-        while self._to_expire and len(turn.records) < MAX_EXPIRED_AT_ONCE:
+        while self._to_expire and len(turn.records) < MAX_RECORDS_AT_ONCE:
             group = self._state.groups.get(self._to_expire.pop())
             if group is not None and self._offsets.expire(group.group_id, turn) and group.is_empty:
                 self.delete(group, turn)
