@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from kompat.clock import Clock
@@ -57,16 +57,18 @@ class Runtime(Generic[M, R]):
         store: PartitionStore | None = None,
         listener: Listener[R] | None = None,
         ticked: Callable[[Any], None] | None = None,
+        failures: Mapping[ErrorCode, ErrorCode] | None = None,
         snapshot_after: int = _SNAPSHOT_AFTER_BYTES,
     ) -> None:
         """`store` is the partition's: there snapshots are kept, if the machine makes any. `ticked` hears the replies to the
-        machine's ticks, for nobody else has asked."""
+        machine's ticks, for nobody else has asked. `failures`: what callers are told where the log fails."""
         self._make = make
         self._batches: BatchCodec[R] = batches or PlainBatches(codec)
         self.partition = partition
         self._clock = clock
         self._listener = listener
         self._ticked = ticked
+        self._failures = failures or {}
         self._snapshot_after = snapshot_after
         self._snapshot_size = 0
         self._since_snapshot = 0
@@ -82,18 +84,27 @@ class Runtime(Generic[M, R]):
     # -- commands --------------------------------------------------------------------------------------------------
     async def run(self, command: Callable[[M], Decision[R, T]]) -> T:
         """Decide, and reply when all that the reply rests on is committed."""
-        while not self._is_loaded or self._is_snapshot_due():
-            await (self._snapshot() if self._is_loaded else self.load())
+        refusal: KafkaError | None = None
         try:
-            decision = command(self.machine)
-        except KafkaError:
-            await self._tail.wait()  # what it was refused for may not be committed yet
-            raise
-        if decision.records:
-            self._append(decision.records)
-        if self._alarm is not None:
-            self._alarm.arm()
-        await self._tail.wait()
+            while not self._is_loaded or self._is_snapshot_due():
+                await (self._snapshot() if self._is_loaded else self.load())
+            try:
+                decision = command(self.machine)
+            except KafkaError as error:
+                refusal = error
+            else:
+                if decision.records:
+                    self._append(decision.records)
+                if self._alarm is not None:
+                    self._alarm.arm()
+            await self._tail.wait()  # what it was refused for may not be committed yet either
+        except KafkaError as failure:
+            code = self._failures.get(failure.code)
+            if code is None:
+                raise
+            raise KafkaError(code, failure.message) from failure
+        if refusal is not None:
+            raise refusal
         return decision.reply
 
     def _append(self, records: Sequence[R]) -> None:
@@ -210,8 +221,10 @@ class Runtime(Generic[M, R]):
         return cast("Timed[R]", self.machine).next_deadline()
 
     async def _tick(self) -> None:
-        if self.partition.is_dropped and self._alarm is not None:
-            return self._alarm.close()
+        if self.partition.is_dropped:
+            if self._alarm is not None:
+                self._alarm.close()
+            return
         now = self._clock.now()
         reply = await self.run(lambda machine: cast("Timed[R]", machine).tick(now))
         if self._ticked is not None:

@@ -8,7 +8,19 @@ from typing import Any, Generic, TypeVar
 
 from kompat.coordination.machine import Machine
 from kompat.coordination.runtime import Runtime
+from kompat.errors import ErrorCode
 from kompat.log.partition import Partition
+
+# What clients are told where a coordinator's log fails: as with Kafka, to look for their coordinator, and to come again.
+FAILURES = {
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
 
 M = TypeVar("M", bound=Machine[Any])
 R = TypeVar("R")

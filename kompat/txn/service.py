@@ -15,7 +15,7 @@ from typing import Protocol
 
 from kompat.clock import Clock
 from kompat.coordination.runtime import Runtime
-from kompat.coordination.shards import Shards
+from kompat.coordination.shards import FAILURES, Shards
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.partition import Partition
 from kompat.txn import records
@@ -79,7 +79,7 @@ class TransactionService:
     def _runtime(self, partition: Partition) -> Runtime[TransactionMachine, Record]:
         listener = _Completer(self, partition)
         runtime: Runtime[TransactionMachine, Record] = Runtime(
-            self._make, TransactionCodec(), partition, clock=self._clock, listener=listener
+            self._make, TransactionCodec(), partition, clock=self._clock, listener=listener, failures=FAILURES
         )
         listener.runtime = runtime
         return runtime

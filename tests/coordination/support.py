@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
 from uuid import UUID
@@ -142,6 +142,7 @@ def runtime_on(
     audience: Audience | None = None,
     snapshot_after: int = 1 << 20,
     has_snapshots: bool = True,
+    failures: Mapping[ErrorCode, ErrorCode] | None = None,
 ) -> Runtime[Ledger, Added]:
     log = node.logs.open_private(LOG_ID, "ledger", 0, TopicConfig())
     store = log.store if has_snapshots else None
@@ -153,4 +154,5 @@ def runtime_on(
         store=store,
         listener=audience or Audience(),
         snapshot_after=snapshot_after,
+        failures=failures,
     )

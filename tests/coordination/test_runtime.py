@@ -74,6 +74,18 @@ async def test_a_refusal_alone_is_the_callers() -> None:
     assert raised.value.code is ErrorCode.POLICY_VIOLATION
 
 
+async def test_callers_are_told_of_a_failing_log_in_the_words_of_their_protocol() -> None:
+    disk = Disk()
+    failures = {ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR}
+    runtime = runtime_on(Node(disk), failures=failures)
+    disk.is_full = True
+
+    with pytest.raises(KafkaError) as raised:
+        await runtime.run(lambda ledger: ledger.add("a", 1))
+
+    assert raised.value.code is ErrorCode.NOT_COORDINATOR
+
+
 async def test_after_a_failed_commit_the_machine_is_what_the_log_says() -> None:
     disk, audience = Disk(), Audience()
     runtime = runtime_on(Node(disk), audience=audience)
