@@ -109,6 +109,10 @@ class Database:
         except Exception as error:
             raise translated(error, self.directory) from error
 
+    def warm_up(self, key: bytes) -> None:
+        """Get the block around a batch's key into the cache. Unlike a search, this waits for the disk without the interpreter."""
+        self.read(self.batches.get, [key])
+
     def checked(self, iterator: Any) -> None:
         """An iterator also ends where it meets a damaged block: tell that from the end of the data."""
         self.read(iterator.status)

@@ -7,7 +7,7 @@ broker that was killed in between goes on with it when it starts.
 
 import logging
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -62,6 +62,7 @@ class Collector:
         self._values = values
         self._freed: list[Freed] = []
         self._deleted_in_memory = 0
+        self.doomed: set[str] = set()  # names of files that will be removed
         self._executor = ThreadPoolExecutor(1, "kompat-garbage")
         self._last: Future[None] | None = None
         self.lock = Lock()  # held while files go: who copies the store holds it too
@@ -77,16 +78,16 @@ class Collector:
         self._collect(garbage)
 
     def submit(self, garbage: Garbage) -> None:
-        self._values.doom(garbage.doomed)
+        self.doomed.update(garbage.doomed)
         self._last = self._executor.submit(self._run, garbage)
 
     def wait(self) -> None:
         """Until everything submitted has been worked on."""
         if self._last is not None:
-            self._last.result()
+            wait([self._last])
 
     def close(self) -> None:
-        self._executor.shutdown()
+        self._executor.shutdown(cancel_futures=True)  # what is left is noted in the database
 
     def _run(self, garbage: Garbage) -> None:
         try:
@@ -111,6 +112,7 @@ class Collector:
                 doomed.append(file_name(keys.log_id(log), segment, number))
         with self.lock:
             self._values.remove(sorted(doomed, reverse=True))  # a directory's files before the directory
+        self.doomed.difference_update(doomed)
         writes = self._database.new_writes()
         for note in notes:
             writes.delete(note)

@@ -37,7 +37,10 @@ class RocksStore:
         """Raises StorageError where another broker works here, DamagedData where the database contradicts itself."""
         self._directory = directory
         self._reserve = reserve_bytes
-        self._lock = DirectoryLock(directory)
+        try:
+            self._lock = DirectoryLock(directory)
+        except OSError as error:
+            raise StorageError(f"{directory} cannot be used: {error}") from error
         try:
             self._start(max_open_files)
         except BaseException:
@@ -105,6 +108,9 @@ class RocksStore:
         """Remove this value-log file, or directory, once the turn is written."""
         self.garbage.doomed.append(name)
         self.writes.put(keys.doomed_key(name), b"", self.database.default_handle)
+
+    def is_doomed(self, name: str) -> bool:
+        return name in self._collector.doomed or name in self.garbage.doomed
 
     def sweep(self, log: bytes, segment: int, number: int) -> None:
         """Remove this value-log file if nothing points into it once the turn is written."""
@@ -201,13 +207,13 @@ class RocksStore:
 
     def checkpoint(self, directory: str) -> None:
         """Tables and finished value-log files are linked, not copied, where the file system is the same."""
-        os.makedirs(directory)
-        with self._collector.lock:
-            self.database.copy_to(os.path.join(directory, "db"))
-            try:
+        try:
+            os.makedirs(directory)
+            with self._collector.lock:
+                self.database.copy_to(os.path.join(directory, "db"))
                 self.values.copy_to(os.path.join(directory, "values"))
-            except OSError as error:
-                raise StorageError(f"the value log could not be copied: {error}") from error
+        except OSError as error:
+            raise StorageError(f"{self._directory} could not be copied: {error}") from error
 
     def close(self) -> None:
         """What is staged and not flushed is discarded."""

@@ -1,16 +1,14 @@
 """One partition's writes to the store on disk. Everything is staged in the turn's WriteBatch, in order."""
 
-from collections.abc import Iterable, Sequence, Set
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kompat.errors import StorageError
 from kompat.log import keys
 from kompat.log.garbage import Freed
 from kompat.log.keys import Compacted
+from kompat.log.rocks_files import PartitionFiles
 from kompat.log.rocks_reads import NEVER_COMPACTED, RocksReads, position_of, stored_end
 from kompat.log.store import Entry, EntryKind, Rewrite
-from kompat.log.valuelog import ValueFile
 from kompat.types import Buffer, LogId, Millis, Offset, RaftIndex
 
 if TYPE_CHECKING:
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
 
 INLINE_BELOW = 2048  # bytes: docs/adr/0002-value-log-threshold.md
 _MAX = (1 << 63) - 1
+_LOOK_AHEAD = 64
 
 
 class _Turn:
@@ -35,16 +34,14 @@ class _Turn:
 class RocksPartition(RocksReads):
     """PartitionStore on disk. There is one for each log, so it may remember where the log ends."""
 
-    __slots__ = ("_compacted", "_end", "_file", "_may_reuse_file", "_rewrite_files", "_turn")
+    __slots__ = ("_compacted", "_end", "_files", "_turn")
 
     def __init__(self, log: LogId, store: "RocksStore") -> None:
         super().__init__(log, store)
         self._turn: _Turn | None = None
         self._end: int | None = None  # the position of the next batch; None: not looked up yet
         self._compacted: Compacted | None = None  # None: not looked up yet
-        self._file: ValueFile | None = None  # appended to
-        self._rewrite_files: dict[int, ValueFile] = {}  # written by the cleaner, by segment
-        self._may_reuse_file = True  # after a restart, once
+        self._files = PartitionFiles(log, store)
 
     def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
         store = self._store
@@ -54,8 +51,8 @@ class RocksPartition(RocksReads):
             self._append_payload(entry, batch)
             return
         size, base, last = len(batch), entry.base_offset, entry.last_offset
-        file = self._file_for(segment) if size >= INLINE_BELOW else None
         turn = self._turn or self._begin()
+        file = self._files.for_append(segment, base) if size >= INLINE_BELOW else None
         position = self._end
         if position is None:
             position = stored_end(self._batches())
@@ -65,7 +62,7 @@ class RocksPartition(RocksReads):
         else:
             place = store.values.stage(file, batch)
             value = keys.pack_pointer(
-                keys.POINTER, position, last, size, entry.max_timestamp, segment, file.number, place
+                keys.POINTER, position, last, size, entry.max_timestamp, file.segment, file.number, place
             )
         writes, database = store.writes, store.database
         writes.put(self._prefix + keys.number(base), value, database.batches_handle)
@@ -86,28 +83,29 @@ class RocksPartition(RocksReads):
             self._set_compaction(Compacted(offset, -1))
         turn.ceiling = min(turn.ceiling, offset)
         turn.is_cut = True
+        self._files.truncate(offset)
         self._delete((index, _MAX), (offset, _MAX), (offset, _MAX))
-        self._remove_files({segment for segment, _, _ in self._names() if segment >= offset})
-        self._file, self._may_reuse_file = None, False  # no place in a file is ever used twice
 
     def drop_before(self, index: RaftIndex, offset: Offset, segments: Sequence[Offset]) -> None:
         turn = self._begin()
-        bound, kept_segment = self._first_kept(turn, offset)
+        bound, kept = self._first_kept(turn, offset)
         compacted = self._compaction()
         if compacted.below:
             self._set_compaction(NEVER_COMPACTED if bound >= compacted.below else Compacted(compacted.below, -1))
         self._note_freed(index, bound)
         turn.floor = max(turn.floor, bound)
         turn.is_cut = True
+        self._files.remove({segment for segment in segments if kept is None or segment < kept})
+        if kept is not None:  # whatever the caller still calls a segment
+            self._files.remove_before(kept)
         self._delete((0, index), (0, bound), (0, offset))
-        self._remove_files(self._finished_segments(bound) | set(segments) - {kept_segment})
 
     def rewrite(self, replacements: Sequence[Rewrite], segment: Offset) -> None:
         turn = self._begin()
         store = self._store
         old = self._stored(turn, replacements)
-        left = {keys.pointer(value)[:2] for _, value in old if value[0] == keys.POINTER}
-        self._leave(left)
+        for left in {keys.pointer(value)[:2] for _, value in old if value[0] == keys.POINTER}:
+            self._files.leave(*left)
         new = [(replacement.base_offset, self._replacement(replacement, value)) for replacement, value in old]
         for base, value in new:  # only now: a failure above leaves nothing staged
             key = self._prefix + keys.number(base)
@@ -144,11 +142,7 @@ class RocksPartition(RocksReads):
         self._delete((0, _MAX), (0, _MAX), (0, _MAX))
         store = self._store
         store.writes.delete_range(self._prefix, keys.log_end(self._prefix), store.database.state_handle)
-        names = self._names()
-        self._remove_files({segment for segment, _, _ in names})
-        self._file = None
-        if names:
-            store.doom(str(self.log))
+        self._files.remove_all()
 
     # -- the turn's end: called by the store -----------------------------------------------------------------------
     def finish(self) -> None:
@@ -157,9 +151,7 @@ class RocksPartition(RocksReads):
     def discard(self) -> None:
         """Nothing of the turn was written: forget what was known of the end."""
         self._turn = self._end = self._compacted = self._counted = None
-        if self._file is not None and self._file.is_new:
-            self._file = None
-        self._rewrite_files.clear()
+        self._files.discard()
 
     def _begin(self) -> _Turn:
         if self._turn is None:
@@ -180,16 +172,25 @@ class RocksPartition(RocksReads):
         return end
 
     def _first_kept(self, turn: _Turn, offset: int) -> tuple[int, int | None]:
-        """Where a drop ends that keeps the batch that holds `offset`, and that batch's segment if it has one."""
+        """Where a drop ends that keeps the batch that holds `offset`, and the first segment that has files from there on.
+
+        That is None where it is not known: all of a long stretch lies in the database.
+        """
         for base, last, _ in turn.appended:
             if base < offset <= last:
-                return base, self._file.segment if self._file is not None else None
-        item = self._batches().holding(offset)
-        if item is not None:
-            base = keys.number_at_end(item[0])
-            if base <= offset and base < turn.ceiling:
-                return base, keys.pointer(item[1])[0] if item[1][0] == keys.POINTER else None
-        return offset, None
+                return base, self._files.segment
+        cursor = self._batches()
+        item = cursor.holding(offset)
+        bound = offset
+        if item is not None and keys.number_at_end(item[0]) < turn.ceiling:
+            bound = min(offset, keys.number_at_end(item[0]))
+        for _ in range(_LOOK_AHEAD):
+            if item is None or keys.number_at_end(item[0]) >= turn.ceiling:
+                break
+            if item[1][0] == keys.POINTER:
+                return bound, keys.pointer(item[1])[0]
+            item = cursor.next()
+        return bound, None
 
     def _delete(self, indices: tuple[int, int], offsets: tuple[int, int], times: tuple[int, int]) -> None:
         database, writes = self._store.database, self._store.writes
@@ -226,18 +227,6 @@ class RocksPartition(RocksReads):
                     found.append((replacement, value))
         return found
 
-    def _leave(self, files: set[tuple[int, int]]) -> None:
-        """These files lose batches: nothing more is written to them, and they go when they have lost all."""
-        for segment, number in sorted(files):
-            self._store.sweep(self._prefix, segment, number)
-            rewriting = self._rewrite_files.get(segment)
-            if rewriting is not None and rewriting.number == number:
-                del self._rewrite_files[segment]
-        appending = self._file
-        if appending is not None and (appending.segment, appending.number) in files:
-            self._file = None
-        self._may_reuse_file = False  # else an append could take the cleaner's file for its own
-
     def _replacement(self, replacement: Rewrite, value: bytes) -> bytes | None:
         """A batch stays where it was, inline or in a file of its segment: so a file's segment tells which offsets it may hold."""
         batch = replacement.batch
@@ -247,12 +236,9 @@ class RocksPartition(RocksReads):
         last, size, timestamp = replacement.last_offset, len(batch), replacement.max_timestamp
         if size < INLINE_BELOW or value[0] == keys.INLINE:
             return b"".join((keys.pack_head(keys.INLINE, position, last, size, timestamp), batch))
-        segment = keys.pointer(value)[0]
-        file = self._rewrite_files.get(segment)
-        if file is None:
-            file = self._rewrite_files[segment] = self._new_file(segment)
+        file = self._files.for_rewrite(keys.pointer(value)[0])
         place = self._store.values.stage(file, batch)
-        return keys.pack_pointer(keys.POINTER, position, last, size, timestamp, segment, file.number, place)
+        return keys.pack_pointer(keys.POINTER, position, last, size, timestamp, file.segment, file.number, place)
 
     def _compaction(self) -> Compacted:
         if self._compacted is None:
@@ -278,52 +264,3 @@ class RocksPartition(RocksReads):
         cursor = self._batches()
         grown = position_of(cursor, below) - position_of(cursor, before.below)
         return Compacted(below, before.size + grown + change)
-
-    # -- files -----------------------------------------------------------------------------------------------------
-    def _file_for(self, segment: int) -> ValueFile:
-        file = self._file
-        if file is not None and file.segment == segment:
-            return file
-        if file is not None:
-            self._store.garbage.finished.append(file.path)
-            file = None
-        try:
-            if self._may_reuse_file:
-                self._may_reuse_file = False
-                file = self._store.values.newest_file(self.log, segment)
-        except OSError as error:
-            raise StorageError(f"the value log of {self.log} cannot be opened: {error}") from error
-        self._file = file or self._new_file(segment)
-        return self._file
-
-    def _new_file(self, segment: int) -> ValueFile:
-        try:
-            return self._store.values.new_file(self.log, segment)
-        except OSError as error:
-            raise StorageError(f"the value log of {self.log} cannot be listed: {error}") from error
-
-    def _names(self) -> list[tuple[int, int, str]]:
-        try:
-            return self._store.values.names(self.log)
-        except OSError as error:
-            raise StorageError(f"the value log of {self.log} cannot be listed: {error}") from error
-
-    def _finished_segments(self, bound: int) -> set[int]:
-        """Segments whose files hold nothing from `bound` on, whatever the caller still calls a segment."""
-        segments = sorted({segment for segment, _, _ in self._names()})
-        return {segment for segment, following in pairwise(segments) if following <= bound}
-
-    def _remove_files(self, segments: Set[int]) -> None:
-        if not segments:
-            return
-        for segment, _, name in self._names():
-            if segment in segments:
-                self._store.doom(name)
-        for file in (self._file, *self._rewrite_files.values()):
-            if file is not None and file.segment in segments:
-                self._store.values.unstage(file)
-        if self._file is not None and self._file.segment in segments:
-            self._file, self._may_reuse_file = None, False
-        self._rewrite_files = {
-            segment: file for segment, file in self._rewrite_files.items() if segment not in segments
-        }

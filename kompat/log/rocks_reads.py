@@ -137,6 +137,7 @@ class RocksReads:
         """A tight loop: a run of small batches has thousands, and the interpreter is held meanwhile."""
         found = _Found(self.log, self._store.values)
         size, next_offset = 0, offset
+        self._store.database.warm_up(self._prefix + keys.number(offset))
         cursor = self._batches()
         item = cursor.holding(offset)
         advance = cursor.next

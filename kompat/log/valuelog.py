@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from struct import Struct
+from threading import Lock
 
 from kompat.log.files import OpenFiles, sync_directory, write_all
 from kompat.types import Buffer, LogId
@@ -56,8 +57,8 @@ class ValueLog:
         self.directory = directory
         self.files = OpenFiles(max_open_files)
         self._written_to: list[ValueFile] = []  # in this turn
-        self._doomed: set[str] = set()
         self._last_number = 0
+        self._lock = Lock()  # of what is not synced yet
         self._unsynced: set[str] = set()
         self._unsynced_directories: set[str] = set()
         os.makedirs(directory, exist_ok=True)
@@ -79,20 +80,16 @@ class ValueLog:
         return iter(os.listdir(self.directory))
 
     # -- writes: by the event loop's thread ------------------------------------------------------------------------
-    def newest_file(self, log: LogId, segment: int) -> ValueFile | None:
-        """The log's last file, if it belongs to `segment`: the only one that is ever appended to again after a restart.
+    def reopened(self, segment: int, number: int, name: str) -> ValueFile:
+        """A file to go on with after a restart: only ever a log's last.
 
         Bytes behind the last batch, which a crash left, stay there: nothing points to them.
         """
-        names = self.names(log)
-        if not names or names[-1][0] != segment or names[-1][2] in self._doomed:
-            return None
-        path = self.path(names[-1][2])
-        return ValueFile(path, segment, names[-1][1], os.stat(path).st_size, is_new=False)
+        path = self.path(name)
+        return ValueFile(path, segment, number, os.stat(path).st_size, is_new=False)
 
-    def new_file(self, log: LogId, segment: int) -> ValueFile:
+    def new_file(self, log: LogId, segment: int, highest: int) -> ValueFile:
         """It appears with the turn's flush. No other file of the log has its number, nor had since the broker started."""
-        highest = max((number for _, number, _ in self.names(log)), default=0)
         number = self._last_number = max(self._last_number, highest) + 1
         return ValueFile(self.path(file_name(log, segment, number)), segment, number, 0, is_new=True)
 
@@ -125,12 +122,16 @@ class ValueLog:
 
     def commit(self) -> None:
         """The database knows of what was written."""
+        if not self._written_to:
+            return
+        with self._lock:
+            for file in self._written_to:
+                self._unsynced.add(file.path)
+                if file.is_new:
+                    self._unsynced_directories.add(os.path.dirname(file.path))
         for file in self._written_to:
             file.end += file.staged_size
-            self._unsynced.add(file.path)
-            if file.is_new:
-                self._unsynced_directories.add(os.path.dirname(file.path))
-                file.is_new = False
+            file.is_new = False
             file.staged = []
             file.staged_size = 0
         self._written_to.clear()
@@ -171,13 +172,15 @@ class ValueLog:
 
     def sync(self) -> None:
         """Raises OSError; what was not synced is tried again the next time."""
-        unsynced, self._unsynced = self._unsynced, set()
-        directories, self._unsynced_directories = self._unsynced_directories, set()
+        with self._lock:
+            unsynced, self._unsynced = self._unsynced, set()
+            directories, self._unsynced_directories = self._unsynced_directories, set()
         try:
             self._sync(unsynced, directories)
         except OSError:
-            self._unsynced |= unsynced
-            self._unsynced_directories |= directories
+            with self._lock:
+                self._unsynced |= unsynced
+                self._unsynced_directories |= directories
             raise
 
     def _sync(self, paths: set[str], directories: set[str]) -> None:
@@ -202,10 +205,6 @@ class ValueLog:
         finally:
             self.files.release(opened)
 
-    def doom(self, names: Iterable[str]) -> None:
-        """These will be removed: nothing is appended to them."""
-        self._doomed.update(names)
-
     def remove(self, names: Iterable[str]) -> None:
         """Unlink files, and directories where they are empty."""
         for name in names:
@@ -215,7 +214,6 @@ class ValueLog:
                 os.unlink(path) if "/" in name else os.rmdir(path)
             except OSError as error:
                 logger.debug("not removed: %s", error)  # gone already, or in use again
-            self._doomed.discard(name)
 
     def copy_to(self, directory: str) -> None:
         """Link every file but each log's last, which may still grow: that is copied."""

@@ -85,6 +85,42 @@ def test_files_of_segments_that_the_caller_has_merged_go_as_well(store: RocksSto
     assert content(store.open(LOG)) == expected(25, 29, 5000)
 
 
+def test_a_file_that_a_crash_left_for_a_later_segment_misleads_nobody(data: Path) -> None:
+    store = RocksStore(str(data))
+    write(store, LOG, 0, 9, 5000)
+    store.close()
+    (directory,) = (data / "values").iterdir()
+    (directory / f"{12:020d}.7").write_bytes(b"never pointed to")
+    again = RocksStore(str(data))
+    write(again, LOG, 10, 29, 5000)  # the partition did not roll at 12 this time
+
+    again.open(LOG).drop_before(RaftIndex(21), Offset(20), [])
+    again.flush()
+    again.wait_for_garbage()
+
+    assert content(again.open(LOG)) == expected(20, 29, 5000)
+    assert [path.name[:20] for path in directory.iterdir()] == [f"{0:020d}"]
+    again.close()
+
+
+def test_segments_do_not_fall_even_if_the_caller_forgets_that_it_rolled(data: Path) -> None:
+    store = RocksStore(str(data))
+    write(store, LOG, 0, 9, 5000)
+    write(store, LOG, 10, 19, 5000, 10)
+    store.close()
+    store = RocksStore(str(data))
+    write(store, LOG, 20, 29, 5000, 0)
+    write(store, LOG, 30, 39, 5000, 30)
+
+    store.open(LOG).drop_before(RaftIndex(31), Offset(30), [Offset(0)])
+    store.flush()
+    store.wait_for_garbage()
+
+    assert content(store.open(LOG)) == expected(30, 39, 5000)
+    assert _bytes(data, "values/*/*") == 10 * 5000
+    store.close()
+
+
 def test_a_file_is_kept_while_the_first_batch_of_the_log_lies_in_it(store: RocksStore, data: Path) -> None:
     write(store, LOG, 0, 9, 5000)
 

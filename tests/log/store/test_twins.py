@@ -148,10 +148,13 @@ class Twins(RuleBasedStateMachine):
             model.staged = []
 
     @precondition(lambda self: not self.memory.has_staged())
-    @rule()
-    def restart(self) -> None:
+    @rule(is_forgetful=st.booleans())
+    def restart(self, is_forgetful: bool) -> None:
         self.disk.close()
         self.disk = RocksStore(self.directory.name, max_open_files=2)
+        if is_forgetful:  # a partition that rolls otherwise than before
+            for model in self.models.values():
+                model.segment = 0
 
     @invariant()
     def answers_are_alike(self) -> None:
