@@ -43,6 +43,7 @@ class Logs:
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
         self._private: list[Partition] = []
+        self._extend: Callable[[Partition], None] = lambda _: None
         self._tasks: list[asyncio.Task[None]] = []
 
     # -- finding ---------------------------------------------------------------------------------------------------
@@ -59,6 +60,10 @@ class Logs:
         return len(self._by_id)
 
     # -- opening and dropping --------------------------------------------------------------------------------------
+    def extend(self, extend: Callable[[Partition], None]) -> None:
+        """Have this called with every partition that is opened from now on, but for private ones: to set its intake."""
+        self._extend = extend
+
     def open(self, log_id: LogId, topic: str, index: int, config: TopicConfig) -> Partition:
         """The partition, recovered from the store; empty where the store has nothing of it."""
         known = self._by_id.get((log_id.topic_id, log_id.partition))
@@ -67,6 +72,7 @@ class Logs:
         partition = self._recover(log_id, topic, index, config)
         self._by_id[log_id.topic_id, log_id.partition] = partition
         self._by_name[topic, index] = partition
+        self._extend(partition)
         return partition
 
     def open_private(self, log_id: LogId, topic: str, index: int, config: TopicConfig) -> Partition:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log import checkpoint, recovery, validation
 from kompat.log.commit import Pending
+from kompat.log.intake import StateWrite
 from kompat.log.partition_core import CHECKPOINT_EVERY, TIME_INDEX_EVERY, LogCore
 from kompat.log.producers import PastBatch
 from kompat.log.results import Appended, Origin
 from kompat.log.store import Entry, EntryKind
 from kompat.log.validation import Writable
-from kompat.protocol.records import BatchHeader, ControlType, stamp
+from kompat.protocol.records import NO_NAMES, BatchHeader, ControlType, stamp
 from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset, RaftIndex
 
 _DATA: Final = EntryKind.DATA
@@ -22,24 +24,24 @@ NEVER: Final = 2**63 - 1  # flush.messages and flush.ms: leave it to the operati
 class Appending(LogCore):
     __slots__ = ()
 
-    def append(self, records: Writable, *, origin: Origin = Origin.CLIENT) -> Appended:
-        """Judge, stamp in place and stage one batch. Its bytes belong to the log from here on. Raises KafkaError."""
+    def append(
+        self, records: Writable, *, origin: Origin = Origin.CLIENT, writes: Sequence[StateWrite] = ()
+    ) -> Appended:
+        """Judge, stamp in place and stage one batch, and states along. Its bytes are the log's from here on. Raises KafkaError."""
         if self.is_dropped:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        now, config, state = self._clock.now(), self.config, self.state
+        now, config, state, intake = self._clock.now(), self.config, self.state, self.intake
         marker = None
         if origin is Origin.CLIENT:
-            batch, header = validation.prepare(*validation.single_batch(records), config, now)
+            names = intake.names if intake is not None and config.kompat_extensions_enable else NO_NAMES
+            batch, header, named = validation.prepare(*validation.single_batch(records), config, now, names)
             if header.producer_id >= 0:
-                past = state.producers.admit(
-                    header.producer_id,
-                    header.producer_epoch,
-                    header.base_sequence,
-                    header.record_count,
-                    transactional=header.is_transactional,
-                )
+                past = self._admit(header)
                 if past is not None:
                     return self._duplicate(past)
+            if named and intake is not None:
+                diverted = intake.divert(batch, header, named, state.log_end_offset, now)
+                batch, header, writes = diverted or (batch, header, writes)
         else:
             batch, header = validation.finish(records, config, now)
             marker = self._admit_internal(batch, header)
@@ -52,10 +54,22 @@ class Appending(LogCore):
             if marker is None:
                 recovery.add_batch(state.producers, entry)
             else:
-                self._end_transaction(entry, *marker)
+                self._end_transaction(entry, turn, *marker)
+        if writes:
+            self._stage_states(writes, turn)
         self._turns[turn] = state.log_end_offset
         append_time = NO_TIMESTAMP if config.message_timestamp_type == "CreateTime" else header.max_timestamp
         return Appended(base, entry.last_offset, Millis(append_time), state.log_start_offset, turn)
+
+    def _admit(self, header: BatchHeader) -> PastBatch | None:
+        """Judge what a numbering producer sends; the batch that it repeats, where it does."""
+        return self.state.producers.admit(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.record_count,
+            transactional=header.is_transactional,
+        )
 
     def _stage(self, batch: Buffer, header: BatchHeader, base: Offset) -> Entry:
         state = self.state
@@ -127,10 +141,14 @@ class Appending(LogCore):
             producers.admit_unnumbered(header.producer_id, header.producer_epoch, transactional=header.is_transactional)
         return marker
 
-    def _end_transaction(self, entry: Entry, kind: ControlType, coordinator_epoch: int) -> None:
+    def _end_transaction(self, entry: Entry, turn: Pending, kind: ControlType, coordinator_epoch: int) -> None:
         aborted = recovery.end_transaction(self.state, entry, kind, coordinator_epoch)
         if aborted is not None:
             self.store.put_state(checkpoint.aborted_name(aborted.last_offset), aborted.encode())
+        if self.intake is not None:
+            writes = self.intake.end_transaction(entry.producer_id, commits=kind is ControlType.COMMIT)
+            if writes:
+                self._stage_states(writes, turn)
 
     def _duplicate(self, past: PastBatch) -> Appended:
         """The answer of the first time, which may still be under way."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 from zlib import crc32
 
@@ -13,6 +13,7 @@ from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log import checkpoint, recovery
 from kompat.log.cache import Tail, TailCache
 from kompat.log.commit import GroupCommit, Pending
+from kompat.log.intake import Intake, StateWrite
 from kompat.log.producers import Producers
 from kompat.log.segments import Segment, Segments
 from kompat.log.store import PartitionStore
@@ -44,6 +45,7 @@ class LogCore:
         "config",
         "high_watermark",
         "index",
+        "intake",
         "is_dropped",
         "last_stable_offset",
         "leader_epoch",
@@ -75,6 +77,7 @@ class LogCore:
         self._clock = clock
         self._cache = cache
         self.is_dropped = False
+        self.intake: Intake | None = None  # set from above, where extensions are heeded
         self._turn: Pending | None = None  # that the newest append belongs to
         self._turns: dict[Pending, Offset] = {}  # under way, oldest first, and where the log ends after each
         self._waiters: Waiters[LogCore] | None = None  # most partitions never have one
@@ -133,6 +136,22 @@ class LogCore:
         """Commit the log as it stands: also what is written but could not be forced to disk, and so was not committed."""
         return self._join_turn()
 
+    def write_states(self, writes: Sequence[StateWrite]) -> Pending:
+        """Write states of an extension, without an entry in the log."""
+        turn = self._join_turn()
+        self._stage_states(writes, turn)
+        return turn
+
+    def _stage_states(self, writes: Sequence[StateWrite], turn: Pending) -> None:
+        store = self.store
+        for name, value in writes:
+            if value is None:
+                store.delete_state(name)
+            else:
+                store.put_state(name, value)
+        if self.intake is not None:
+            self.intake.staged(writes, turn)
+
     def _committed(self, turn: Pending) -> None:
         end = self._turns.pop(turn, None)
         if end is None or turn.error is not None or end <= self.high_watermark:
@@ -165,6 +184,8 @@ class LogCore:
         self._tail.clear(end)
         self.high_watermark = min(self.high_watermark, end)
         self._update_stable_offset()
+        if self.intake is not None:
+            self.intake.reload()
 
     def _recover(self) -> None:
         self.state = state = recovery.recover(self.store, self._clock.now())
@@ -215,6 +236,8 @@ class LogCore:
         """The topic was deleted: whoever waits hears it with the next read."""
         self.is_dropped = True
         self._tail.clear(self.state.log_end_offset)
+        if self.intake is not None:
+            self.intake.drop()
         if self._waiters:
             self._waiters.fire(self)
 

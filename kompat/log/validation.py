@@ -17,8 +17,10 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.protocol.compression import Compression
 from kompat.protocol.records import (
     HEADER_SIZE,
+    NO_NAMES,
     BatchHeader,
     Facts,
+    HeaderNames,
     check_batch,
     iterate,
     read_header,
@@ -99,12 +101,17 @@ def _batch_end(records: Writable, pos: int) -> int | None:
     return end if end <= len(records) else None
 
 
-def prepare(batch: Writable, header: BatchHeader, config: TopicConfig, now: Millis) -> tuple[Writable, BatchHeader]:
-    """Judge a client's batch and bring it into the form that the topic's settings demand. Raises KafkaError."""
+def prepare(
+    batch: Writable, header: BatchHeader, config: TopicConfig, now: Millis, names: HeaderNames = NO_NAMES
+) -> tuple[Writable, BatchHeader, int]:
+    """Judge a client's batch and bring it into the form that the topic's settings demand. Raises KafkaError.
+
+    Also tells which of these names some record has a header of.
+    """
     size = len(batch)
     if size > config.max_message_bytes:
         raise _too_large(size, config)
-    facts = check_batch(batch)
+    facts = check_batch(batch, names=names)
     if (
         header.record_count != header.last_offset_delta + 1
         or header.record_count <= 0
@@ -118,10 +125,10 @@ def prepare(batch: Writable, header: BatchHeader, config: TopicConfig, now: Mill
     if config.message_timestamp_type == "CreateTime":
         header = _check_timestamps(batch, header, facts, config, now)
         if config.compression_type == "producer":
-            return batch, header
+            return batch, header, facts.named
     elif header.attributes & _APPEND_TIME:
         _refuse_claim(header)
-    return finish(_recompressed(batch, header, config), config, now)
+    return *finish(_recompressed(batch, header, config), config, now), facts.named
 
 
 def _check_timestamps(

@@ -1,0 +1,57 @@
+"""What may step in between a client's batch and its place in the log: extensions do, from above (kompat/extensions).
+
+A batch whose records carry one of the headers that the intake looks for is shown to it. It may put another batch into
+the same offsets, and have states written along: all of that and the log's entry are one write to the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kompat.log.commit import Pending
+from kompat.log.validation import Writable
+from kompat.protocol.records import BatchHeader, HeaderNames
+from kompat.types import Millis, Offset
+
+StateWrite = tuple[bytes, bytes | None]  # a state's name and its value; None deletes it
+
+
+class Diverted(NamedTuple):
+    """What goes into the log in a batch's stead, with the same offsets, and what is written with it."""
+
+    batch: Writable
+    header: BatchHeader
+    writes: Sequence[StateWrite]
+
+
+class Intake(Protocol):
+    """One partition's. What it decides follows from its arguments and from the partition's states, and from nothing else:
+    every replica comes to the same result. It changes nothing by deciding: what is written, it hears by `staged`."""
+
+    names: HeaderNames
+
+    def divert(
+        self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
+    ) -> Diverted | None:
+        """Decide on a batch that is valid and new; `named` tells which of the names it has. None: it stays as it is.
+
+        Raises KafkaError where a header makes no sense.
+        """
+        ...
+
+    def end_transaction(self, producer_id: int, *, commits: bool) -> Sequence[StateWrite]:
+        """What is written along with the marker that ends a producer's transaction."""
+        ...
+
+    def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
+        """These are to be written with the turn; until it is done, no read of the store shows them."""
+        ...
+
+    def reload(self) -> None:
+        """The disk refused what was staged: only what the store holds counts."""
+        ...
+
+    def drop(self) -> None:
+        """The partition is gone."""
+        ...
