@@ -45,6 +45,8 @@ class Appending(LogCore):
         else:
             batch, header = validation.finish(records, config, now)
             marker = self._admit_internal(batch, header)
+            if marker is not None and intake is not None:
+                writes = intake.end_transaction(header.producer_id, commits=marker[0] is ControlType.COMMIT)
         turn = self._join_turn()  # before anything is staged: should the turn fail, this partition has to hear of it
         self._make_room(len(batch), header, now)
         base = state.log_end_offset
@@ -54,7 +56,7 @@ class Appending(LogCore):
             if marker is None:
                 recovery.add_batch(state.producers, entry)
             else:
-                self._end_transaction(entry, turn, *marker)
+                self._end_transaction(entry, *marker)
         if writes:
             self._stage_states(writes, turn)
         self._turns[turn] = state.log_end_offset
@@ -141,14 +143,10 @@ class Appending(LogCore):
             producers.admit_unnumbered(header.producer_id, header.producer_epoch, transactional=header.is_transactional)
         return marker
 
-    def _end_transaction(self, entry: Entry, turn: Pending, kind: ControlType, coordinator_epoch: int) -> None:
+    def _end_transaction(self, entry: Entry, kind: ControlType, coordinator_epoch: int) -> None:
         aborted = recovery.end_transaction(self.state, entry, kind, coordinator_epoch)
         if aborted is not None:
             self.store.put_state(checkpoint.aborted_name(aborted.last_offset), aborted.encode())
-        if self.intake is not None:
-            writes = self.intake.end_transaction(entry.producer_id, commits=kind is ControlType.COMMIT)
-            if writes:
-                self._stage_states(writes, turn)
 
     def _duplicate(self, past: PastBatch) -> Appended:
         """The answer of the first time, which may still be under way."""
