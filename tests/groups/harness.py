@@ -323,6 +323,32 @@ def through_bytes(record: GroupRecord) -> GroupRecord:
     return read
 
 
+def compacted(log: Iterable[GroupRecord]) -> list[GroupRecord]:
+    """The log as the cleaner leaves it: the newest record of each key, and no tombstones."""
+    newest: dict[bytes, GroupRecord] = {}
+    for record in log:
+        assert not isinstance(record, EndTransaction), "transactions are not the cleaner's business here"
+        key, value = encode(record)
+        newest.pop(key, None)
+        if value is not None:
+            newest[key] = record
+    return list(newest.values())
+
+
+def settled(machine: GroupMachine) -> dict[str, Any]:
+    """What two machines have in common that read the same log, one of them after the cleaner."""
+    state = replicated(machine)
+    state["offsets"] = {
+        (group_id, topic, partition): stored.value
+        for group_id, topics in state["offsets"].items()
+        for topic, partitions in topics.items()
+        for partition, stored in partitions.items()
+    }
+    # Of a simple group whose offsets are gone nothing is left in the log.
+    state["groups"] = {group_id: group for group_id, group in state["groups"].items() if group is not None}
+    return state
+
+
 def code_of(action: Callable[[], object]) -> ErrorCode:
     """The error that an action ends with."""
     try:

@@ -11,7 +11,7 @@ from kompat.groups.config import ConsumerGroupSettings, GroupSettings
 from kompat.groups.consumer_protocol import encode_assignment, parse_assignment
 from kompat.groups.machine.classic import ClassicGroup, ClassicState
 from kompat.groups.machine.messages import JoinReply, LeavingMember, SyncReply, Token
-from tests.groups.harness import Groups, replicated, table, through_bytes, topic_id_of
+from tests.groups.harness import Groups, compacted, replicated, settled, table, through_bytes, topic_id_of
 
 PARTITIONS = 6
 SESSION, REBALANCE = 10_000, 20_000
@@ -239,6 +239,12 @@ class RandomClassicGroup(RuleBasedStateMachine):
             self.follower.apply(through_bytes(record))
         self.followed = len(self.groups.log)
         assert replicated(self.follower) == replicated(self.groups.machine)
+
+    @rule(cleaned=st.floats(0, 1))
+    def the_cleaner_changes_nothing(self, cleaned: float) -> None:
+        log = self.groups.log
+        end = int(len(log) * cleaned)
+        assert settled(self.groups.replayed([*compacted(log[:end]), *log[end:]])) == settled(self.groups.machine)
 
     def teardown(self) -> None:
         """Left in peace, everybody is answered and the group is stable, or empty."""

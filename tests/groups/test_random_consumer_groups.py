@@ -15,7 +15,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.config import ConsumerGroupSettings, GroupSettings
 from kompat.groups.consumer_protocol import parse_assignment
 from kompat.groups.machine.consumer import ConsumerGroup
-from tests.groups.harness import Groups, replicated, table, through_bytes, topic_id_of
+from tests.groups.harness import Groups, compacted, replicated, settled, table, through_bytes, topic_id_of
 
 NAMES = ["a", "b", "c", "d"]
 Place = tuple[UUID, int]
@@ -281,6 +281,12 @@ class RandomConsumerGroup(RuleBasedStateMachine):
     def offsets_are_where_they_were_put(self) -> None:
         for partition, offset in self.offsets.items():
             assert self.groups.fetch(topic="a", partition=partition).offset == offset
+
+    @rule(cleaned=st.floats(0, 1))
+    def the_cleaner_changes_nothing(self, cleaned: float) -> None:
+        log = self.groups.log
+        end = int(len(log) * cleaned)
+        assert settled(self.groups.replayed([*compacted(log[:end]), *log[end:]])) == settled(self.groups.machine)
 
     def teardown(self) -> None:
         """Left in peace, the group becomes stable with everything assigned."""
