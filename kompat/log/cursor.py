@@ -25,13 +25,17 @@ class Cursor:
     def __init__(self, database: Database, family: Any, log: bytes) -> None:
         self._database = database
         self._options = ReadOptions()  # kept: it owns the bound that RocksDB's iterator refers to
-        self._options.set_iterate_upper_bound(keys.log_end(log))
+        self._options.set_iterate_upper_bound(keys.log_end(log[: keys.LOG_SIZE]))
         self._iterator = database.read(family.iter, self._options)
         self._log = log
 
     def at(self, number: int) -> Item | None:
         """The item at `number`, or the first after it."""
-        self._iterator.seek(self._log + keys.number(number))
+        return self.at_name(keys.number(number))
+
+    def at_name(self, name: bytes) -> Item | None:
+        """The same for keys that end with something else."""
+        self._iterator.seek(self._log + name)
         return self.item()
 
     def last(self) -> Item | None:

@@ -22,6 +22,7 @@ from kompat.log.store import Entry, EntryKind, StoredBatch
 from kompat.types import LogId, Millis, Offset, RaftIndex
 
 LOG_SIZE = 20
+STATE_NAME_AT = LOG_SIZE + 1
 INLINE, POINTER = 0, 1
 
 _head = Struct(">BQQIq")  # kind, position, last offset, size, max timestamp

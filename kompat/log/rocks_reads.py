@@ -1,6 +1,6 @@
 """What the store on disk tells of one log: reads of what has been flushed, in any thread."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kompat.errors import DamagedData, StorageError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kompat.log.rocks import RocksStore
 
 NEVER_COMPACTED = Compacted(0, 0)
+NO_LIMIT = (1 << 63) - 1
 _LOOKS = 4  # a batch may be moved or removed between finding its key and reading its bytes
 
 
@@ -68,36 +69,25 @@ class RocksReads:
         return value
 
     def states(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        database = self._store.database
-        start = keys.state_key(self._prefix, prefix)
-        skipped = len(start) - len(prefix)
-        found: list[tuple[bytes, bytes]] = []
-        iterator = database.read(database.state.iter)
-        iterator.seek(start)
-        while iterator.valid() and iterator.key().startswith(start):
-            found.append((iterator.key()[skipped:], iterator.value()))
-            iterator.next()
-        database.checked(iterator)
-        return iter(found)
+        return iter(self._states(prefix, lambda name: name.startswith(prefix)))
 
     def state_range(self, start: bytes, end: bytes, limit: int, max_bytes: int) -> list[tuple[bytes, bytes]]:
+        return self._states(start, lambda name: name < end, limit, max_bytes)
+
+    def _states(
+        self, start: bytes, is_wanted: Callable[[bytes], bool], limit: int = NO_LIMIT, max_bytes: int = NO_LIMIT
+    ) -> list[tuple[bytes, bytes]]:
         database = self._store.database
-        skipped = len(keys.state_key(self._prefix, b""))
-        last = keys.state_key(self._prefix, end)
+        cursor = Cursor(database, database.state, keys.state_key(self._prefix, b""))
         found: list[tuple[bytes, bytes]] = []
-        iterator = database.read(database.state.iter)
-        iterator.seek(keys.state_key(self._prefix, start))
-        while len(found) < limit and iterator.valid():
-            name: bytes = iterator.key()
-            if name >= last:
-                return found
-            value: bytes = iterator.value()
+        item = cursor.at_name(start)
+        while item is not None and len(found) < limit:
+            name, value = item[0][keys.STATE_NAME_AT :], item[1]
             max_bytes -= len(value)
-            if found and max_bytes < 0:
-                return found
-            found.append((name[skipped:], value))
-            iterator.next()
-        database.checked(iterator)
+            if not is_wanted(name) or (found and max_bytes < 0):
+                break
+            found.append((name, value))
+            item = cursor.next()
         return found
 
     # -- entries ---------------------------------------------------------------------------------------------------
