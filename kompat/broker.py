@@ -18,6 +18,7 @@ from kompat.config.definitions import ConfigSource
 from kompat.coordinators import Coordinators
 from kompat.errors import ConfigError, DamagedData, KafkaError, StorageError
 from kompat.handlers import APIS
+from kompat.handlers.fetch_room import FetchRoom
 from kompat.handlers.fetch_sessions import FetchSessions
 from kompat.handlers.services import Services
 from kompat.handlers.transactional_produce import Turns
@@ -60,7 +61,9 @@ class Broker:
         """Serve clients. Where that fails, everything is as before."""
         try:
             services = await self._build_services()
-            await self._listen(Listener(Dispatcher(APIS, services), limits(self._config)))
+            listener = Listener(Dispatcher(APIS, services), limits(self._config))
+            services.fetch_room.unread = listener.unread_bytes
+            await self._listen(listener)
         except BaseException:
             await self.stop()
             raise
@@ -103,6 +106,7 @@ class Broker:
             version=__version__,
             fetch_sessions=_fetch_sessions(config),
             fetch_max_bytes=config["fetch.max.bytes"],
+            fetch_room=FetchRoom(),
             produce_turns=Turns(),
         )
 

@@ -51,11 +51,12 @@ class _Found:
 class _Fetch(Later[FetchResponse]):
     """One request, from the first look at memory to the answer."""
 
-    __slots__ = ("_isolation", "_max_bytes", "_min_bytes", "_partitions", "_plan", "_task", "_timer", "_wait")
+    __slots__ = ("_isolation", "_max_bytes", "_min_bytes", "_partitions", "_plan", "_room", "_task", "_timer", "_wait")
 
     def __init__(self, ctx: Context, req: FetchRequest, plan: Plan, max_bytes: int) -> None:
         super().__init__()
         self._plan = plan
+        self._room = ctx.services.fetch_room
         self._isolation = _isolation(req.isolation_level)
         self._min_bytes = min(req.min_bytes, max_bytes)
         self._max_bytes = max_bytes
@@ -143,16 +144,23 @@ class _Fetch(Later[FetchResponse]):
         self._task = asyncio.get_running_loop().create_task(self._read_all())
 
     async def _read_all(self) -> None:
-        found, size = [], 0
+        granted = self._room.reserve(min(self._max_bytes, sum(wanted.max_bytes for wanted in self._plan.wanted)))
         try:
-            for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
-                result = await self._read_one(wanted, partition, self._max_bytes - size, minimum_one=size == 0)
-                size += result.read.size if result.read is not None else 0
-                found.append(result)
+            found = await self._read_within(granted)
         except Exception as error:  # noqa: BLE001 - the dispatcher answers whatever it is, and logs it
             self.set_exception(error)
         else:
             self.set_result(self._response(found))
+        finally:
+            self._room.give_back(granted)
+
+    async def _read_within(self, room: int) -> list[_Found]:
+        found, size = [], 0
+        for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
+            result = await self._read_one(wanted, partition, room - size, minimum_one=size == 0)
+            size += result.read.size if result.read is not None else 0
+            found.append(result)
+        return found
 
     async def _read_one(
         self, wanted: Wanted, partition: Partition | KafkaError, room: int, *, minimum_one: bool

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kompat.cluster.service import ClusterService
     from kompat.config.load import BrokerConfig
     from kompat.groups.service import GroupService
+    from kompat.handlers.fetch_room import FetchRoom
     from kompat.handlers.fetch_sessions import FetchSessions
     from kompat.handlers.transactional_produce import Turns
     from kompat.log.manager import Logs
@@ -29,4 +30,5 @@ class Services:
     version: str
     fetch_sessions: FetchSessions
     fetch_max_bytes: int
+    fetch_room: FetchRoom
     produce_turns: Turns

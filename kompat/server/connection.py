@@ -30,6 +30,7 @@ class Owner(Protocol):
     budget: Budget
     dispatcher: Dispatcher
     loop: asyncio.AbstractEventLoop
+    congested: set[Connection]  # those whose clients are slow to read
 
     def joined(self, connection: Connection) -> bool:
         """False: there is no room for it."""
@@ -89,9 +90,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_unread = True
+        self._owner.congested.add(self)
 
     def resume_writing(self) -> None:
         self._is_unread = False
+        self._owner.congested.discard(self)
         self._serve()
 
     def connection_lost(self, exc: Exception | None) -> None:

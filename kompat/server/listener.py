@@ -22,6 +22,7 @@ class Listener:
         self.budget = Budget(limits.total_bytes)
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
+        self.congested: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._all_left: asyncio.Event = asyncio.Event()
@@ -71,6 +72,10 @@ class Listener:
             except TimeoutError:
                 log.warning("connections have not ended in time", extra={"count": len(self.connections)})
 
+    def unread_bytes(self) -> int:
+        """Of answers to clients who are slow to read; what the others have not read yet is little."""
+        return sum(connection.unread_bytes for connection in self.congested)
+
     # -- what connections tell ---------------------------------------------------------------------------------------
     def joined(self, connection: Connection) -> bool:
         self.connections.add(connection)
@@ -81,6 +86,7 @@ class Listener:
 
     def left(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self.congested.discard(connection)
         if not self.connections:
             self._all_left.set()
 
