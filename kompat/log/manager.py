@@ -10,6 +10,7 @@ from uuid import UUID
 
 from kompat.clock import Clock
 from kompat.config.topic import TopicConfig
+from kompat.errors import DamagedData, StorageError
 from kompat.log.cache import TailCache
 from kompat.log.cleaning import Cleaner, CleanerSettings
 from kompat.log.commit import GroupCommit, Pending
@@ -140,10 +141,16 @@ class Logs:
         """Retention and producers' expiry, a few partitions at a time."""
         for count, partition in enumerate([*self._private, *self._by_id.values()], 1):
             if not partition.is_dropped:
-                partition.enforce_retention(now)
-                partition.expire_producers(now, self._settings.producer_id_expiration_ms)
+                self._keep_up(partition, now)
             if count % AT_A_TIME == 0:
                 await asyncio.sleep(0)
+
+    def _keep_up(self, partition: Partition, now: Millis) -> None:
+        try:
+            partition.enforce_retention(now)
+        except (DamagedData, StorageError):  # of one partition: the others' space must not fill up because of it
+            logger.exception("retention of %s failed; it is tried again with the next round", partition)
+        partition.expire_producers(now, self._settings.producer_id_expiration_ms)
 
     async def clean(self, now: Millis) -> None:
         """Compact what is due."""

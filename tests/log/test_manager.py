@@ -8,7 +8,7 @@ import pytest
 
 from kompat.clock import ManualClock
 from kompat.config.topic import TopicConfig
-from kompat.errors import ErrorCode, KafkaError
+from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.log import manager
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
@@ -137,6 +137,26 @@ async def test_upkeep_removes_what_is_too_old_and_lets_others_work(
 
     assert turns >= 2
     assert [p.log_start_offset for p in partitions] == [1] * 5
+
+
+@pytest.mark.parametrize("failure", [StorageError("a bad block"), DamagedData("a bad block")])
+async def test_a_partition_that_fails_does_not_keep_retention_from_the_others(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    partitions = [broker.open(i, retention_ms=1000) for i in range(3)]
+    for partition in partitions:
+        partition.append(memoryview(batch(b"a")))
+    await broker.commit.turn().wait()
+    broker.clock.advance(5000)
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(partitions[1].store, "drop_before", fail)
+    await broker.logs.maintain(broker.clock.now())
+    await broker.commit.turn().wait()
+
+    assert [p.size for p in (partitions[0], partitions[2])] == [0, 0]
 
 
 async def test_upkeep_forgets_silent_producers(broker: Broker) -> None:
