@@ -64,6 +64,8 @@ class Broker:
             listener = Listener(Dispatcher(APIS, services), limits(self._config))
             services.fetch_room.unread = listener.unread_bytes
             await self._listen(listener)
+            # Before connections are drained: members may wait for their group longer than anybody waits for a stop.
+            self._built.callback(services.groups.dismiss)
         except BaseException:
             await self.stop()
             raise

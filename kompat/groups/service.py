@@ -101,6 +101,10 @@ class GroupService:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._shards.close()
+        self.dismiss()
+
+    def dismiss(self) -> None:
+        """Send those who wait for their group to look for another coordinator."""
         for waiting in self._waiting.values():
             waiting.dismiss()
 

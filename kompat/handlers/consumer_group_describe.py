@@ -13,6 +13,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import DescribedConsumer, DescribedConsumerGroup, NamedPartitions
 from kompat.handlers import authorized
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.groups import check_consumer_protocol
 from kompat.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
 Group: TypeAlias = ConsumerGroupDescribeResponse.DescribedGroup
@@ -26,6 +27,7 @@ class MemberType(IntEnum):
 
 
 async def handle(ctx: Context, req: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+    check_consumer_protocol(ctx)
     described = await ctx.services.groups.describe_consumer_groups(each for each in req.group_ids if each)
     found = {each.group_id: each for each in described}
     return ConsumerGroupDescribeResponse(

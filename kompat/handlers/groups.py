@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kompat.errors import ErrorCode
+from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import ClientInfo, TopicErrors
 from kompat.handlers.base import Context
 
@@ -13,6 +13,12 @@ from kompat.handlers.base import Context
 def client_of(ctx: Context) -> ClientInfo:
     # As Java prints an address without a name: that is how tools know it from Kafka.
     return ClientInfo(client_id=ctx.client_id or "", client_host=f"/{ctx.client_host}")
+
+
+def check_consumer_protocol(ctx: Context) -> None:
+    """An operator may have turned it off: clients then fall back, or say so."""
+    if "consumer" not in ctx.services.config["group.coordinator.rebalance.protocols"]:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 
 class NamedTopic:

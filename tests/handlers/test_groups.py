@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+import kompat.testing
 from kompat.errors import ErrorCode
 
 from .conftest import Asker
@@ -224,3 +226,14 @@ def test_members_that_leave_an_unknown_group_are_unknown(prompt: Asker, version:
 
     assert answer.error_code == ErrorCode.NONE
     assert [each.error_code for each in answer.members] == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_a_broker_that_stops_sends_waiting_members_away() -> None:
+    with ThreadPoolExecutor(1) as thread:
+        with kompat.testing.broker(group_initial_rebalance_delay_ms=60_000) as broker:
+            ask, group = Asker(broker), new_group()
+            joining = thread.submit(join, ask, group, version=0)
+            while ask("DescribeGroups", 5, groups=[group]).groups[0].group_state != "PreparingRebalance":
+                pass
+
+        assert joining.result(timeout=1).error_code == ErrorCode.NOT_COORDINATOR

@@ -185,3 +185,16 @@ def test_a_consumer_group_is_deleted_when_its_members_have_left(prompt: Asker) -
     consumer.leave()
     assert delete() is ErrorCode.NONE
     assert delete() is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_groups_begin_anew_when_an_operator_has_deleted_their_topic() -> None:
+    with kompat.testing.broker(group_initial_rebalance_delay_ms=0) as broker:
+        ask = Asker(broker)
+        topic, group = ask.new_topic(), new_group()
+        only_member(ask, group)
+        offsets = [{"name": "__consumer_offsets", "topic_id": None}]
+        assert ask("DeleteTopics", 6, topics=offsets, timeout_ms=1000).responses[0].error_code == ErrorCode.NONE
+
+        assert commit(ask, group, topic, 3) == [ErrorCode.NONE]
+        assert committed(ask, group, topic) == (ErrorCode.NONE, 3)
+        assert only_member(ask, group).generation_id == 1

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+import kompat.testing
 from kompat.errors import ErrorCode
 
 from .conftest import Asker
@@ -226,3 +227,12 @@ def test_each_group_that_cannot_be_described_says_why(prompt: Asker, topic: str)
         (classic, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {classic} is not a consumer group."),
         (consumer.group, ErrorCode.NONE, None),
     ]
+
+
+def test_a_broker_that_serves_classic_groups_only_says_so() -> None:
+    with kompat.testing.broker({"group.coordinator.rebalance.protocols": "classic"}) as classic:
+        ask = Asker(classic)
+
+        assert a_consumer(ask).join("topic").error_code == ErrorCode.UNSUPPORTED_VERSION
+        [group] = ask("ConsumerGroupDescribe", 1, group_ids=["group"]).groups
+        assert group.error_code == ErrorCode.UNSUPPORTED_VERSION
