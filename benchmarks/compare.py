@@ -195,7 +195,7 @@ def main() -> None:
     brokers: list[Process] = []
     try:
         brokers.append(kompat(29092, directory / "kompat", *args.set))
-        brokers.append(kafka.start(39092, directory / "kafka"))
+        brokers.append(kafka.start(29192, directory / "kafka"))
         idle = {b.name: usage(b.pids).rss for b in brokers}
         for broker in brokers:
             _warm(broker, args.warm)

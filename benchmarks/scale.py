@@ -87,7 +87,7 @@ def main() -> None:
     brokers: list[Process] = []
     try:
         brokers.append(kompat(29092, directory / "kompat"))
-        brokers.append(kafka.start(39092, directory / "kafka"))
+        brokers.append(kafka.start(29192, directory / "kafka"))
         lines = [*by_partitions(brokers, args.seconds), "", *by_size(brokers[0], args.gigabytes), ""]
         lines += many_partitions(directory / "many", 29093)
         text = "\n".join(lines)
