@@ -25,12 +25,17 @@ UNLIKE = {
 ELSEWHERE = {"min.insync.replicas"}
 
 
+def is_unlike(name: object) -> bool:
+    """Whether an entry of that name is one broker's own."""
+    return name in ELSEWHERE or str(name).startswith("kompat.")
+
+
 def plain(value: Any) -> Any:
     """An answer without what differs by nature, in an order of its own."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items() if key not in UNLIKE}
     if isinstance(value, list):
-        items = [plain(item) for item in value if not (isinstance(item, dict) and item.get("name") in ELSEWHERE)]
+        items = [plain(item) for item in value if not (isinstance(item, dict) and is_unlike(item.get("name")))]
         return sorted(items, key=repr) if items and isinstance(items[0], dict) else items
     return value
 
