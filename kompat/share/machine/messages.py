@@ -1,0 +1,140 @@
+"""What goes into the machines and what comes out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from itertools import groupby
+from typing import NamedTuple
+
+from kompat.types import Offset
+
+
+class RecordState(IntEnum):
+    """Where a record stands with a group; the numbers are those of Kafka's persisted state."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1  # never persisted: whoever held it when the broker died does not hold it any more
+    ACKNOWLEDGED = 2
+    ARCHIVING = 3  # given up, but its dead letter is not written yet (KIP-1191)
+    ARCHIVED = 4
+
+
+class AckType(IntEnum):
+    GAP = 0  # there was no record at the offset
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4  # keep the lock for as long again (KIP-1222)
+
+
+class AcquireMode(IntEnum):
+    """How `max_records` is meant (KIP-1206)."""
+
+    BATCH_OPTIMIZED = 0  # up to the end of the batch that holds the last of them
+    RECORD_LIMIT = 1  # no more than that
+
+
+class Reason(Enum):
+    """Why a record was given up."""
+
+    REJECTED = "rejected"
+    DELIVERY_LIMIT = "delivery limit"
+
+
+class Span(NamedTuple):
+    """Offsets from `first` to `last`, both of them included."""
+
+    first: int
+    last: int
+
+
+class StateBatch(NamedTuple):
+    """A run of offsets in one state, as it is persisted."""
+
+    first: int
+    last: int
+    state: RecordState
+    deliveries: int
+
+
+class AcquiredSpan(NamedTuple):
+    first: int
+    last: int
+    deliveries: int  # this one included
+
+
+@dataclass(frozen=True, slots=True)
+class AckBatch:
+    """An acknowledgement of offsets: one type for all of them, or one for each."""
+
+    first: int
+    last: int
+    types: Sequence[int]
+
+    def parts(self) -> Iterator[tuple[int, int, int]]:
+        """Runs of offsets with the same type."""
+        if len(self.types) == 1:
+            yield self.first, self.last, self.types[0]
+            return
+        position = self.first
+        for kind, run in groupby(self.types):
+            size = sum(1 for _ in run)
+            yield position, position + size - 1, kind
+            position += size
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a read of the log brought to light: all offsets from `first` up to `end` are accounted for.
+
+    Offsets outside the batches hold nothing that could be delivered: the log was compacted, or there is a marker.
+    """
+
+    first: Offset
+    end: Offset
+    batches: Sequence[Span]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want:
+    """How much a member asks for."""
+
+    max_records: int
+    batch_size: int
+    mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What has to be persisted of a change."""
+
+    start_offset: Offset
+    complete_count: int  # offsets from there on that are done with
+    batches: tuple[StateBatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Records that were given up, and whose dead letters are to be written."""
+
+    first: int
+    last: int
+    deliveries: int
+    reason: Reason
+
+
+@dataclass(slots=True)
+class Acquired:
+    spans: list[AcquiredSpan]
+    count: int
+    update: Update | None = None  # where the start moved past offsets without records
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What follows from an acknowledgement, or from time."""
+
+    update: Update | None
+    dead: list[Dead]

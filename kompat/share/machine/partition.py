@@ -1,0 +1,346 @@
+"""A share partition: what a group has had of a partition's records, and who holds which.
+
+A record is available until a member acquires it, then locked for that member until it is acknowledged, released,
+rejected, or the lock's time is up. The start offset is where everything before is done with; behind it only what differs
+from "nobody has had it yet" is kept, as runs of offsets, so records far ahead can be given out too.
+
+Who holds what is known here only, and forgotten with the process: then the records come again. What has to outlive it
+comes back as an Update, which is to be persisted before anybody is told. All of an Update is true here at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.share.machine.messages import (
+    AckBatch,
+    AckType,
+    Acquired,
+    Dead,
+    Found,
+    Outcome,
+    Reason,
+    RecordState,
+    Span,
+    StateBatch,
+    Update,
+    Want,
+)
+from kompat.share.machine.picking import Picker
+from kompat.share.machine.runs import Run, Runs
+from kompat.share.machine.settings import ShareSettings
+from kompat.share.machine.timers import Timers
+from kompat.types import Millis, Offset
+
+_AVAILABLE, _ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
+_ACKNOWLEDGED, _ARCHIVED, _ARCHIVING = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED, RecordState.ARCHIVING
+
+
+class SharePartition:
+    def __init__(self, start_offset: Offset, batches: Iterable[StateBatch] = ()) -> None:
+        """As it was persisted."""
+        self.start_offset = start_offset
+        self._runs = Runs()
+        self._timers = Timers()
+        self._offsets = [0] * len(RecordState.__members__)  # tracked, by state
+        for batch in batches:
+            if batch.last >= start_offset and (batch.state is not _AVAILABLE or batch.deliveries > 0):
+                self._set(max(batch.first, start_offset), batch.last, batch.state, batch.deliveries)
+        self._advance()
+
+    # -- what it knows ---------------------------------------------------------------------------------------------
+    @property
+    def in_flight(self) -> int:
+        """Records that were given out and are not done with."""
+        return self._offsets[_ACQUIRED] + self._offsets[_AVAILABLE] + self._offsets[_ARCHIVING]
+
+    @property
+    def complete_count(self) -> int:
+        """Offsets from the start on that are done with."""
+        return self._offsets[_ACKNOWLEDGED] + self._offsets[_ARCHIVED]
+
+    def next_deadline(self) -> Millis | None:
+        found = self._timers.next()
+        return None if found is None else Millis(found)
+
+    def next_offset(self, settings: ShareSettings, now: Millis) -> Offset | None:
+        """The first record that can be acquired; it may lie past the log's end. None: the group holds too many."""
+        can_take_new = self.in_flight < settings.max_locks
+        end = self._runs.end
+        if end is None:
+            return self.start_offset if can_take_new else None
+        has_gap = sum(self._offsets) < end - self.start_offset
+        if self._offsets[_AVAILABLE] or (has_gap and can_take_new):
+            for first, _, deliveries in self.available(self.start_offset, end - 1, now):
+                if deliveries or can_take_new:
+                    return Offset(first)
+        return Offset(end) if can_take_new else None
+
+    def available(self, first: int, last: int, now: Millis) -> Iterator[tuple[int, int, int]]:
+        """What can be acquired between two offsets: first, last, deliveries so far."""
+        position = max(first, self.start_offset)
+        for run in self._runs.overlapping(position, last):
+            if run.first > position:
+                yield position, run.first - 1, 0
+                position = run.first
+            if run.state is _AVAILABLE and run.until <= now:
+                yield position, min(run.last, last), run.deliveries
+            position = run.last + 1
+        if position <= last:
+            yield position, last, 0
+
+    def runs(self) -> list[Run]:
+        return list(self._runs)
+
+    def archiving(self, settings: ShareSettings) -> list[Dead]:
+        """Records whose dead letters are still to be written. Why is not persisted; the number of deliveries tells."""
+        return [
+            Dead(
+                run.first,
+                run.last,
+                run.deliveries,
+                Reason.DELIVERY_LIMIT if run.deliveries >= settings.delivery_limit else Reason.REJECTED,
+            )
+            for run in self._runs
+            if run.state is _ARCHIVING
+        ]
+
+    # -- acquiring -------------------------------------------------------------------------------------------------
+    def acquire(
+        self,
+        member: str,
+        found: Found,
+        want: Want,
+        settings: ShareSettings,
+        now: Millis,
+        within: Sequence[Span] | None = None,
+    ) -> Acquired:
+        """Lock records for a member. `within`: only these, in ascending order, wherever others are available."""
+        picker = Picker(want, settings, settings.max_locks - self.in_flight)
+        for batch in found.batches:
+            picker.begin_batch()
+            if picker.is_done:
+                break
+            for part in (Span(max(batch.first, found.first), batch.last),) if within is None else _cut(batch, within):
+                for first, last, deliveries in self.available(part.first, part.last, now):
+                    picker.offer(first, last, deliveries, self._size_at(first) if deliveries else 0)
+        until = now + settings.lock_ms
+        for first, last, deliveries in picker.spans:
+            self._set(first, last, _ACQUIRED, deliveries, member, until)
+        update = None
+        if within is None:
+            update = self._skip_holes(found, picker, now)
+        return Acquired(picker.spans, picker.count, update)
+
+    def _size_at(self, offset: int) -> int:
+        return self._runs.overlapping(offset, offset)[0].size
+
+    def _skip_holes(self, found: Found, picker: Picker, now: Millis) -> Update | None:
+        """Be done with offsets that hold no records, as far as the member got."""
+        end = picker.spans[-1].last + 1 if picker.spans else found.end
+        position: int = found.first
+        for batch in (*found.batches, Span(found.end, found.end)):
+            if position >= end:
+                break
+            for first, last, _ in list(self.available(position, min(batch.first, end) - 1, now)):
+                self._set(first, last, _ARCHIVED, 0)
+            position = max(position, batch.last + 1)
+        return self._update([]) if self._advance() else None
+
+    # -- acknowledging ---------------------------------------------------------------------------------------------
+    def acknowledge(self, member: str, batches: Sequence[AckBatch], settings: ShareSettings, now: Millis) -> Outcome:
+        """Take a member's word for its records: all of it, or nothing. Raises KafkaError."""
+        parts = []
+        previous = -1
+        for batch in batches:
+            for first, last, kind in batch.parts():
+                if last < self.start_offset:
+                    continue  # the log's start has passed them: nobody can have them any more
+                if first <= previous:
+                    raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"offset {first} is acknowledged twice")
+                previous = last
+                begin = max(first, self.start_offset)
+                self._check_held(member, begin, last)
+                parts.append((begin, last, _checked(kind, settings)))
+        outcome = Outcome(None, [])
+        changed: list[StateBatch] = []
+        for first, last, kind in parts:
+            for run in self._inside(first, last):
+                self._settle(run, kind, settings, now, changed, outcome.dead)
+        if changed:
+            self._advance()
+            outcome.update = self._update(changed)
+        return outcome
+
+    def _check_held(self, member: str, first: int, last: int) -> None:
+        end = self._runs.end
+        if end is not None and last >= end:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"offset {last} is past the acquired records")
+        position = first
+        for run in self._runs.overlapping(first, last):
+            if run.first > position or run.state is not _ACQUIRED:
+                break
+            if run.member != member:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD_STATE, f"offset {position} is held by another member of the group"
+                )
+            position = run.last + 1
+        if position <= last:
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"offset {position} is not acquired")
+
+    def _settle(
+        self,
+        run: Run,
+        kind: AckType,
+        settings: ShareSettings,
+        now: Millis,
+        changed: list[StateBatch],
+        dead: list[Dead],
+    ) -> None:
+        first, last, deliveries = run.first, run.last, run.deliveries
+        if kind is AckType.RENEW:
+            self._set(first, last, _ACQUIRED, deliveries, run.member, now + settings.lock_ms)
+            return
+        if kind is AckType.ACCEPT:
+            state, until = _ACKNOWLEDGED, 0
+        elif kind is AckType.GAP:
+            state, until = _ARCHIVED, 0
+        elif kind is AckType.RELEASE and deliveries < settings.delivery_limit:
+            state, until = _AVAILABLE, now + settings.backoff(deliveries)
+        else:
+            reason = Reason.REJECTED if kind is AckType.REJECT else Reason.DELIVERY_LIMIT
+            state, until = self._give_up(run, reason, settings, dead), 0
+        self._set(first, last, state, deliveries, None, until)
+        changed.append(StateBatch(first, last, state, deliveries))
+
+    def _give_up(self, run: Run, reason: Reason, settings: ShareSettings, dead: list[Dead]) -> RecordState:
+        if not settings.has_dead_letters:
+            return _ARCHIVED
+        dead.append(Dead(run.first, run.last, run.deliveries, reason))
+        return _ARCHIVING
+
+    def buried(self, first: int, last: int) -> Update | None:
+        """The dead letters of these records are written."""
+        changed = [
+            StateBatch(run.first, run.last, _ARCHIVED, run.deliveries)
+            for run in self._inside(max(first, self.start_offset), last)
+            if run.state is _ARCHIVING
+        ]
+        for batch in changed:
+            self._set(*batch)
+        if not changed:
+            return None
+        self._advance()
+        return self._update(changed)
+
+    # -- letting go ------------------------------------------------------------------------------------------------
+    def release(self, member: str) -> bool:
+        """The member is gone, without a word about its records: it never had them. Whether it held any.
+
+        There is nothing to persist: that it acquired them was not persisted either.
+        """
+        held = [run for run in self._runs if run.state is _ACQUIRED and run.member == member]
+        for run in held:
+            if run.deliveries > 1:
+                self._set(run.first, run.last, _AVAILABLE, run.deliveries - 1)
+            else:
+                self._forget(run.first, run.last)
+        return bool(held)
+
+    def tick(self, settings: ShareSettings, now: Millis) -> Outcome:
+        """What follows from its being `now`: locks end, and so do back-offs."""
+        outcome = Outcome(None, [])
+        changed = []
+        for run in [run for run in self._runs if 0 < run.until <= now]:
+            state = _AVAILABLE
+            if run.state is _ACQUIRED:
+                if run.deliveries >= settings.delivery_limit:
+                    state = self._give_up(run, Reason.DELIVERY_LIMIT, settings, outcome.dead)
+                changed.append(StateBatch(run.first, run.last, state, run.deliveries))
+            self._set(run.first, run.last, state, run.deliveries)
+        if changed:
+            self._advance()
+            outcome.update = self._update(changed)
+        return outcome
+
+    def move_start(self, log_start_offset: Offset) -> bool:
+        """The log begins later now: what lies before is gone for everybody. Whether that was news."""
+        if log_start_offset <= self.start_offset:
+            return False
+        self._forget(self.start_offset, log_start_offset - 1)
+        self.start_offset = log_start_offset
+        self._advance()
+        return True
+
+    # -- keeping the books -----------------------------------------------------------------------------------------
+    def _set(
+        self, first: int, last: int, state: RecordState, deliveries: int, member: str | None = None, until: int = 0
+    ) -> None:
+        """Whatever the offsets were, they are this now."""
+        low, high = self._take_out(first, last)
+        self._runs.replace(low, high, Run(first, last, state, deliveries, member, until))
+        self._offsets[state] += last - first + 1
+        if until:
+            self._timers.add(until, last - first + 1)
+        # How often they were delivered matters no more once they are done with.
+        self._runs.join(low, exactly=state is not _ACKNOWLEDGED and state is not _ARCHIVED)
+
+    def _forget(self, first: int, last: int) -> None:
+        """Nobody has had these offsets."""
+        self._runs.remove(*self._take_out(first, last))
+
+    def _take_out(self, first: int, last: int) -> tuple[int, int]:
+        """Make sure that nothing is counted for these offsets: which runs are theirs."""
+        low, high = self._runs.cut(first, last)
+        for run in self._runs.inside(low, high):
+            self._offsets[run.state] -= run.size
+            if run.until:
+                self._timers.remove(run.until, run.size)
+        return low, high
+
+    def _inside(self, first: int, last: int) -> list[Run]:
+        return self._runs.inside(*self._runs.cut(first, last))
+
+    def _advance(self) -> bool:
+        """Move the start past what is done with; whether it moved."""
+        passed = 0
+        for run in self._runs:
+            if run.first > self.start_offset or not (run.state is _ACKNOWLEDGED or run.state is _ARCHIVED):
+                break
+            self._offsets[run.state] -= run.size
+            self.start_offset = Offset(run.last + 1)
+            passed += 1
+        self._runs.remove(0, passed)
+        return passed > 0
+
+    def _update(self, changed: Sequence[StateBatch]) -> Update:
+        """What of a change has to be persisted: what lies before the start need not be."""
+        start = self.start_offset
+        batches: list[StateBatch] = []
+        for batch in changed:
+            if batch.last < start:
+                continue
+            before = batches[-1] if batches else None
+            if before is not None and before.last + 1 == batch.first and before[2:] == batch[2:]:
+                batches[-1] = before._replace(last=batch.last)
+            else:
+                batches.append(batch)
+        return Update(start, self.complete_count, tuple(batches))
+
+
+def _cut(batch: Span, within: Sequence[Span]) -> Iterator[Span]:
+    """The parts of the batch that lie within."""
+    for span in within:
+        if span.first <= batch.last and span.last >= batch.first:
+            yield Span(max(span.first, batch.first), min(span.last, batch.last))
+
+
+def _checked(kind: int, settings: ShareSettings) -> AckType:
+    try:
+        found = AckType(kind)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"acknowledge type {kind} does not exist") from None
+    if found is AckType.RENEW and not settings.can_renew:
+        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "this group's settings do not allow to renew a lock")
+    return found

@@ -1,0 +1,75 @@
+"""Which of the available records a member gets."""
+
+from __future__ import annotations
+
+from kompat.share.machine.messages import AcquiredSpan, AcquireMode, Want
+from kompat.share.machine.settings import ShareSettings
+
+
+class Picker:
+    """Takes what is offered in ascending order, as far as the member's wish and the group's limits go."""
+
+    __slots__ = ("_can_cut", "_first", "_free", "_settings", "_want", "count", "is_done", "spans")
+
+    def __init__(self, want: Want, settings: ShareSettings, free: int) -> None:
+        """`free`: how many records that nobody has had yet may be given out."""
+        self._want = want
+        self._settings = settings
+        self._free = free
+        self._can_cut = want.mode is not AcquireMode.BATCH_OPTIMIZED
+        self._first = True  # the next offer begins a batch
+        self.spans: list[AcquiredSpan] = []
+        self.count = 0
+        self.is_done = want.max_records <= 0
+
+    def begin_batch(self) -> None:
+        """What is offered next lies in another batch of the log."""
+        self._first = True
+        if self.count >= self._want.max_records:
+            self.is_done = True
+
+    def offer(self, first: int, last: int, deliveries: int, size: int) -> None:
+        """Records of a run of `size` that were delivered so often."""
+        if self.is_done:
+            return
+        if deliveries == 0:
+            if self._free <= 0 and (self._first or self._can_cut):
+                self.is_done = True
+                return
+        elif deliveries >= self._settings.isolate_from:
+            self._isolate(first, last, deliveries, size)
+            return
+        if self._can_cut:
+            room = self._want.max_records - self.count
+            last = min(last, first + (room if deliveries else min(room, self._free)) - 1)
+        self._take(first, last, deliveries)
+        if deliveries == 0:
+            self._free -= last - first + 1
+        if self._can_cut and self.count >= self._want.max_records:
+            self.is_done = True
+
+    def _isolate(self, first: int, last: int, deliveries: int, size: int) -> None:
+        """Fewer with every delivery, the last time each by itself, and nothing else with them."""
+        self.is_done = True
+        if self.count:
+            return  # the next time
+        limit = self._settings.delivery_limit
+        allowed = size >> (deliveries - self._settings.isolate_from + 1)
+        if limit > 2 and deliveries >= limit - 1:
+            allowed = 1
+        if self._can_cut:
+            allowed = min(allowed, self._want.max_records)
+        self._take(first, min(last, first + max(1, allowed) - 1), deliveries)
+
+    def _take(self, first: int, last: int, deliveries: int) -> None:
+        self.count += last - first + 1
+        spans = self.spans
+        if spans:
+            before = spans[-1]
+            is_full = self._first and first - before.first >= self._want.batch_size
+            if before.last + 1 == first and before.deliveries == deliveries + 1 and not is_full:
+                spans[-1] = AcquiredSpan(before.first, last, deliveries + 1)
+                self._first = False
+                return
+        self._first = False
+        spans.append(AcquiredSpan(first, last, deliveries + 1))

@@ -1,0 +1,123 @@
+"""Runs of offsets that are in the same state. One object a run and not a record: most records live and die in batches."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from kompat.share.machine.messages import RecordState
+
+
+class Run:
+    __slots__ = ("deliveries", "first", "last", "member", "state", "until")
+
+    def __init__(
+        self, first: int, last: int, state: RecordState, deliveries: int, member: str | None = None, until: int = 0
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.state = state
+        self.deliveries = deliveries
+        self.member = member  # that holds the records
+        self.until = until  # the lock's end, or the back-off's: before it nobody else gets them; 0 where there is none
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    def __repr__(self) -> str:
+        return f"<{self.first}-{self.last} {self.state.name} {self.deliveries} {self.member} {self.until}>"
+
+
+class Runs:
+    """In ascending order, none overlapping. What lies between them has no state yet."""
+
+    __slots__ = ("_firsts", "_runs")
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []  # of each run: for bisect
+        self._runs: list[Run] = []
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __getitem__(self, index: int) -> Run:
+        return self._runs[index]
+
+    @property
+    def end(self) -> int | None:
+        """The offset after the last run."""
+        return self._runs[-1].last + 1 if self._runs else None
+
+    def overlapping(self, first: int, last: int) -> list[Run]:
+        """The runs that have an offset in common with [first, last]."""
+        if not self._runs or first > self._runs[-1].last:
+            return []
+        return self._runs[self._at_or_after(first) : bisect_right(self._firsts, last)]
+
+    def _at_or_after(self, offset: int) -> int:
+        """The run that holds the offset, or the next one."""
+        index = bisect_right(self._firsts, offset) - 1
+        return index if index >= 0 and self._runs[index].last >= offset else index + 1
+
+    def cut(self, first: int, last: int) -> tuple[int, int]:
+        """Split runs so that none crosses an end of [first, last]: where those inside begin and end."""
+        if not self._runs or first > self._runs[-1].last:
+            return len(self._runs), len(self._runs)
+        low = self._split(first)
+        high = self._split(last + 1)
+        return low, high
+
+    def _split(self, offset: int) -> int:
+        """Begin a run at the offset if one crosses it: the index of the first run that does not lie before it."""
+        index = bisect_left(self._firsts, offset)
+        if index == 0:
+            return 0
+        run = self._runs[index - 1]
+        if run.last < offset:
+            return index
+        rest = Run(offset, run.last, run.state, run.deliveries, run.member, run.until)
+        run.last = offset - 1
+        self._runs.insert(index, rest)
+        self._firsts.insert(index, offset)
+        return index
+
+    def inside(self, low: int, high: int) -> list[Run]:
+        return self._runs[low:high]
+
+    def replace(self, low: int, high: int, run: Run) -> None:
+        """Put a run where those from `low` up to `high` are; it covers them."""
+        self._runs[low:high] = [run]
+        self._firsts[low:high] = [run.first]
+
+    def remove(self, low: int, high: int) -> None:
+        del self._runs[low:high], self._firsts[low:high]
+
+    def append(self, run: Run) -> None:
+        self._runs.append(run)
+        self._firsts.append(run.first)
+
+    def join(self, index: int, *, exactly: bool) -> None:
+        """Make one of the run and its neighbours where they touch and say the same."""
+        run = self._runs[index]
+        after = self._runs[index + 1] if index + 1 < len(self._runs) else None
+        if after is not None and _same(run, after, exactly=exactly):
+            run.last = after.last
+            self.remove(index + 1, index + 2)
+        before = self._runs[index - 1] if index else None
+        if before is not None and _same(before, run, exactly=exactly):
+            before.last = run.last
+            self.remove(index, index + 1)
+
+
+def _same(left: Run, right: Run, *, exactly: bool) -> bool:
+    return (
+        left.last + 1 == right.first
+        and left.state == right.state
+        and (left.deliveries == right.deliveries or not exactly)
+        and left.member == right.member
+        and left.until == right.until
+    )

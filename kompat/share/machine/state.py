@@ -1,0 +1,214 @@
+"""What is persisted of share partitions: for each its start offset, and what differs from "nobody has had it" after it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from kompat.coordination.decision import Decision
+from kompat.share.machine.messages import RecordState, StateBatch, Update
+from kompat.share.machine.runs import Run, Runs
+from kompat.share.records import (
+    NO_COUNT,
+    UNINITIALIZED,
+    ShareEnd,
+    ShareKey,
+    ShareRecord,
+    ShareSnapshot,
+    ShareUpdate,
+)
+from kompat.types import LeaderEpoch, Millis, Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What is told of a share partition."""
+
+    start_offset: Offset = UNINITIALIZED
+    complete_count: int = NO_COUNT
+    leader_epoch: int = 0
+    state_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """All that a share partition can be built from."""
+
+    start_offset: Offset
+    state_epoch: int
+    batches: tuple[StateBatch, ...]
+
+
+class _State:
+    """One share partition's."""
+
+    __slots__ = (
+        "complete_count",
+        "created",
+        "leader_epoch",
+        "runs",
+        "snapshot_epoch",
+        "start_offset",
+        "state_epoch",
+        "updates",
+        "written",
+    )
+
+    def __init__(self, snapshot: ShareSnapshot) -> None:
+        self.snapshot_epoch = snapshot.snapshot_epoch
+        self.state_epoch = snapshot.state_epoch
+        self.leader_epoch = snapshot.leader_epoch
+        self.start_offset = snapshot.start_offset
+        self.complete_count = snapshot.complete_count
+        self.created = snapshot.create_timestamp
+        self.written = snapshot.write_timestamp
+        self.updates = 0  # since the last snapshot
+        self.runs = Runs()
+        self._put(snapshot.batches)
+
+    def update(self, record: ShareUpdate) -> None:
+        self.updates += 1
+        self.leader_epoch = max(self.leader_epoch, record.leader_epoch)
+        self.complete_count = record.complete_count
+        if record.start_offset > self.start_offset:
+            self.start_offset = record.start_offset
+        self._put(record.batches)
+        if len(self.runs) and self.runs[0].first < self.start_offset:
+            self.runs.remove(*self.runs.cut(self.runs[0].first, self.start_offset - 1))
+
+    def _put(self, batches: Iterable[StateBatch]) -> None:
+        for first, last, state, deliveries in batches:
+            low, high = self.runs.cut(first, last)
+            self.runs.replace(low, high, Run(first, last, state, deliveries))
+            self.runs.join(low, exactly=True)
+
+    def batches(self) -> tuple[StateBatch, ...]:
+        return tuple(StateBatch(run.first, run.last, run.state, run.deliveries) for run in self.runs)
+
+
+class ShareStateMachine:
+    """The share partitions whose state lives in one partition of `__share_group_state`."""
+
+    def __init__(self, updates_per_snapshot: int = 500) -> None:
+        """Kafka's `share.coordinator.snapshot.update.records.per.snapshot`."""
+        self._updates_per_snapshot = updates_per_snapshot
+        self._states: dict[ShareKey, _State] = {}
+        self._by_group: dict[str, set[ShareKey]] = defaultdict(set)
+
+    # -- commands --------------------------------------------------------------------------------------------------
+    def initialize(
+        self, key: ShareKey, start_offset: Offset, *, leader_epoch: LeaderEpoch, state_epoch: int | None, now: Millis
+    ) -> Decision[ShareRecord, None]:
+        """Begin, or begin anew, at an offset. Without a state epoch it is the next one."""
+        known = self._states.get(key)
+        if state_epoch is None:
+            state_epoch = known.state_epoch + 1 if known is not None else 0
+        snapshot = ShareSnapshot(
+            key=key,
+            snapshot_epoch=known.snapshot_epoch + 1 if known is not None else 0,
+            state_epoch=state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            complete_count=0 if start_offset != UNINITIALIZED else NO_COUNT,
+            create_timestamp=now,
+            write_timestamp=now,
+            batches=(),
+        )
+        return Decision([snapshot], None)
+
+    def write(
+        self, key: ShareKey, update: Update, *, leader_epoch: LeaderEpoch, now: Millis
+    ) -> Decision[ShareRecord, None]:
+        """Persist a change. One of a share partition that is no more changes nothing."""
+        state = self._states.get(key)
+        if state is None:
+            return Decision([], None)
+        record = ShareUpdate(
+            key=key,
+            snapshot_epoch=state.snapshot_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=update.start_offset,
+            complete_count=update.complete_count,
+            batches=update.batches,
+        )
+        if state.updates < self._updates_per_snapshot:
+            return Decision([record], None)
+        # All that came before is said again in one record, so that nothing older is needed.
+        return Decision([record, _snapshot(key, _updated(state, key, record), now)], None)
+
+    def read(self, key: ShareKey) -> Decision[ShareRecord, Stored | None]:
+        state = self._states.get(key)
+        if state is None:
+            return Decision([], None)
+        return Decision([], Stored(state.start_offset, state.state_epoch, state.batches()))
+
+    def summary(self, key: ShareKey) -> Decision[ShareRecord, Summary]:
+        state = self._states.get(key)
+        if state is None:
+            return Decision([], Summary())
+        return Decision(
+            [],
+            Summary(
+                start_offset=state.start_offset,
+                complete_count=state.complete_count,
+                leader_epoch=state.leader_epoch,
+                state_epoch=state.state_epoch,
+            ),
+        )
+
+    def keys_of(self, group_id: str) -> Decision[ShareRecord, list[ShareKey]]:
+        return Decision([], sorted(self._by_group.get(group_id, ()), key=lambda key: (key.topic_id, key.partition)))
+
+    def delete(self, keys: Iterable[ShareKey]) -> Decision[ShareRecord, None]:
+        return Decision([ShareEnd(key) for key in keys if key in self._states], None)
+
+    def delete_topics(self, topic_ids: Collection[UUID]) -> Decision[ShareRecord, None]:
+        return Decision([ShareEnd(key) for key in self._states if key.topic_id in topic_ids], None)
+
+    def archiving(self) -> Decision[ShareRecord, list[ShareKey]]:
+        """Share partitions that owe dead letters."""
+        found = [
+            key for key, state in self._states.items() if any(run.state is RecordState.ARCHIVING for run in state.runs)
+        ]
+        return Decision([], found)
+
+    # -- records ---------------------------------------------------------------------------------------------------
+    def apply(self, record: ShareRecord) -> None:
+        key = record.key
+        if isinstance(record, ShareSnapshot):
+            self._states[key] = _State(record)
+            self._by_group[key.group_id].add(key)
+        elif isinstance(record, ShareUpdate):
+            state = self._states.get(key)
+            if state is not None:
+                state.update(record)
+        elif self._states.pop(key, None) is not None:
+            self._by_group[key.group_id].discard(key)
+            if not self._by_group[key.group_id]:
+                del self._by_group[key.group_id]
+
+    def snapshot(self) -> Iterator[ShareRecord]:
+        return (_snapshot(key, state, state.written) for key, state in self._states.items())
+
+
+def _updated(state: _State, key: ShareKey, record: ShareUpdate) -> _State:
+    after = _State(_snapshot(key, state, state.written))
+    after.update(record)
+    after.snapshot_epoch += 1
+    return after
+
+
+def _snapshot(key: ShareKey, state: _State, now: Millis) -> ShareSnapshot:
+    return ShareSnapshot(
+        key=key,
+        snapshot_epoch=state.snapshot_epoch,
+        state_epoch=state.state_epoch,
+        leader_epoch=state.leader_epoch,
+        start_offset=state.start_offset,
+        complete_count=state.complete_count,
+        create_timestamp=state.created,
+        write_timestamp=now,
+        batches=state.batches(),
+    )
