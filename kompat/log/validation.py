@@ -155,9 +155,14 @@ def finish(batch: Writable, config: TopicConfig, now: Millis) -> tuple[Writable,
     return batch, read_header(batch)
 
 
+def codec_of(config: TopicConfig, producers: int) -> Compression:
+    """The codec that a batch is stored with; `producers` is the one that its producer chose."""
+    return _CODECS.get(config.compression_type, Compression(producers))
+
+
 def _recompressed(batch: Writable, header: BatchHeader, config: TopicConfig) -> Writable:
-    codec = _CODECS.get(config.compression_type)  # None: as the producer chose
-    if codec is None or codec == header.compression:
+    codec = codec_of(config, header.compression)
+    if codec == header.compression:
         return batch
     changed = recompress(batch, codec, _level(codec, config))
     if len(changed) > config.max_message_bytes:

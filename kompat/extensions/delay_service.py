@@ -1,0 +1,196 @@
+"""Looking at records that wait for their time, and changing when, or whether, they are delivered.
+
+A record is known by its topic, partition and slot: the offset that its producer was told. What is answered is
+committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kompat.clock import Clock
+from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions import parked
+from kompat.extensions.firing import Firing
+from kompat.extensions.headers import DELIVER_AT, SCHEDULE_ID
+from kompat.extensions.intake import PartitionIntake
+from kompat.extensions.parked import NEVER, Parked
+from kompat.extensions.states import Draft
+from kompat.extensions.timers import Timers
+from kompat.log.manager import Logs
+from kompat.log.partition import Partition
+from kompat.protocol.records import Record, build_batch
+from kompat.types import NO_PRODUCER, Millis, Offset
+
+PAGE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """A record that waits."""
+
+    topic: str
+    partition: int
+    slot: Offset
+    due: Millis
+    schedule_id: str | None
+    record: Record  # as it was sent, at its slot
+    is_undecided: bool  # part of a transaction that has not ended: it is not delivered before
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    items: Sequence[Scheduled]
+    cursor: bytes | None  # where to go on; None: there are no more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayStatistics:
+    waiting: int
+    undecided: int  # in transactions that have not ended
+    size: int  # in bytes, of both
+    next_due: Millis | None
+
+
+class DelayService:
+    def __init__(self, logs: Logs, firing: Firing, clock: Clock) -> None:
+        self._logs = logs
+        self._firing = firing
+        self._clock = clock
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+    def list(self, topic: str, partition: int, *, cursor: bytes | None = None, limit: int = 100) -> Page:
+        """What waits in a partition, first what is due first."""
+        intake = self._intake(topic, partition)
+        start = parked.TIMER if cursor is None else cursor + b"\0"
+        if not start.startswith(parked.TIMER):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor is not one of this list")
+        found = intake.view.range(start, parked.AFTER_TIMERS, max(1, limit), PAGE_BYTES)
+        items = [
+            _scheduled(intake, parked.decode(parked.timer_of(name)[1], value), is_undecided=False)
+            for name, value in found
+        ]
+        more = found and intake.view.range(found[-1][0] + b"\0", parked.AFTER_TIMERS, 1)
+        return Page(items, found[-1][0] if more else None)
+
+    def find(self, topic: str, partition: int, slot: Offset) -> Scheduled | None:
+        return _find(self._intake(topic, partition), slot)
+
+    def find_by_schedule_id(self, topic: str, partition: int, schedule_id: str) -> Scheduled | None:
+        intake = self._intake(topic, partition)
+        slot = Timers(Draft(intake.view)).slot_of(schedule_id)
+        return None if slot is None else _find(intake, slot)
+
+    def statistics(self, topic: str | None = None) -> DelayStatistics:
+        """Of one topic, or of all on this broker."""
+        found = [intake.summary for intake in self._intakes() if topic in (None, intake.partition.topic)]
+        next_due = min((summary.none_before for summary in found), default=NEVER)
+        return DelayStatistics(
+            waiting=sum(summary.waiting for summary in found),
+            undecided=sum(summary.undecided for summary in found),
+            size=sum(summary.size for summary in found),
+            next_due=None if next_due == NEVER else next_due,
+        )
+
+    @property
+    def fired(self) -> int:
+        """Records delivered since the broker started."""
+        return self._firing.fired
+
+    # -- changing --------------------------------------------------------------------------------------------------
+    async def cancel(self, topic: str, partition: int, slot: Offset) -> Scheduled:
+        """The record will not be delivered. RESOURCE_NOT_FOUND where it does not wait: perhaps it was delivered."""
+        return await self._change(topic, partition, slot, lambda timers, record: None)
+
+    async def deliver_at(self, topic: str, partition: int, slot: Offset, due: Millis) -> Scheduled:
+        """Deliver the record at another time; at once, if that has passed."""
+        intake = self._intake(topic, partition)
+        limit = intake.partition.config.kompat_delay_max_ms
+        if due - self._clock.now() > limit:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{due} is more than kompat.delay.max.ms ({limit}) away")
+
+        def again(timers: Timers, record: Parked) -> None:
+            timers.park(Parked(record.slot, due, record.codec, record.schedule_id, record.record))
+
+        await self._change(topic, partition, slot, again)
+        found = _find(intake, slot)
+        if found is None:  # it was due, and is delivered
+            raise _not_found(slot)
+        return found
+
+    async def schedule(
+        self, topic: str, partition: int, record: Record, due: Millis, *, schedule_id: str | None = None
+    ) -> Offset:
+        """Let a record wait, in the place of the one that waits under its schedule id: its slot."""
+        log = self._partition(topic, partition)
+        added = [(DELIVER_AT, str(due).encode())]
+        if schedule_id is not None:
+            added.append((SCHEDULE_ID, schedule_id.encode()))
+        sent = Record(0, record.timestamp, record.key, record.value, (*record.headers, *added))
+        appended = log.append(memoryview(build_batch([sent])))
+        await appended.pending.wait()
+        return appended.base_offset
+
+    async def _change(
+        self, topic: str, partition: int, slot: Offset, change: Callable[[Timers, Parked], None]
+    ) -> Scheduled:
+        intake = self._intake(topic, partition)
+        found = _find(intake, slot)
+        timers = Timers(Draft(intake.view))
+        removed = timers.remove(slot)
+        if found is None or removed is None:
+            await intake.view.newest_turn.wait()  # it may be on its way into the log
+            raise _not_found(slot)
+        if found.is_undecided:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the transaction of the record at {slot} has not ended")
+        change(timers, removed)
+        await intake.partition.write_states(timers.writes()).wait()
+        return found
+
+    # -- finding ---------------------------------------------------------------------------------------------------
+    def _partition(self, topic: str, partition: int) -> Partition:
+        found = self._logs.find(topic, partition)
+        if found is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return found
+
+    def _intake(self, topic: str, partition: int) -> PartitionIntake:
+        intake = self._partition(topic, partition).intake
+        if not isinstance(intake, PartitionIntake):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the broker's own")
+        return intake
+
+    def _intakes(self) -> Iterator[PartitionIntake]:
+        return (log.intake for log in self._logs.all() if isinstance(log.intake, PartitionIntake))
+
+
+def _find(intake: PartitionIntake, slot: Offset) -> Scheduled | None:
+    place = intake.view.get(parked.place_name(slot))
+    if place is None:
+        return None
+    due, producer_id = parked.decode_place(place)
+    is_undecided = producer_id != NO_PRODUCER
+    name = parked.undecided_name(producer_id, slot) if is_undecided else parked.timer_name(due, slot)
+    value = intake.view.get(name)
+    record = parked.decode(slot, value) if value is not None else None
+    if record is None or record.record is None:
+        return None
+    return _scheduled(intake, record, is_undecided=is_undecided)
+
+
+def _scheduled(intake: PartitionIntake, found: Parked, *, is_undecided: bool) -> Scheduled:
+    assert found.record is not None, found.slot  # noqa: S101 - only records wait
+    return Scheduled(
+        topic=intake.partition.topic,
+        partition=intake.partition.index,
+        slot=found.slot,
+        due=found.due,
+        schedule_id=found.schedule_id,
+        record=found.record,
+        is_undecided=is_undecided,
+    )
+
+
+def _not_found(slot: Offset) -> KafkaError:
+    return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"no record of slot {slot} waits")

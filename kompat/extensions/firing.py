@@ -1,0 +1,160 @@
+"""Delivers parked records when they are due: one append to the log, which takes them out of their waiting in the same write.
+
+There is one timer for all partitions. It ends when the first of their records may be due; then each partition that has
+such records delivers some, and the next when those are committed, so that others get their turns. A record that was
+delivered is gone from the waiting ones in the same write, so a crash leaves it either there or in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from itertools import count
+
+from kompat.clock import Clock
+from kompat.config.topic import TopicConfig
+from kompat.errors import KafkaError
+from kompat.extensions import headers
+from kompat.extensions.intake import PartitionIntake
+from kompat.extensions.parked import NEVER, Parked
+from kompat.extensions.states import Draft
+from kompat.extensions.timers import Timers
+from kompat.log.commit import Pending
+from kompat.log.partition import Origin
+from kompat.log.validation import codec_of
+from kompat.protocol.records import Record, build_batch
+from kompat.types import Millis
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 500  # records that one append delivers
+BYTES_AT_ONCE = 256 * 1024  # and bytes, if it is more than one record
+TURN_SECONDS = 0.005  # others get their turn after so much work
+LONGEST_SLEEP = 1.0  # seconds: should somebody set the clock, it is noticed
+VOID_TOLERATED = 64  # places in the queue
+RETRY_MS = 1000  # after the disk has refused
+
+
+class Firing:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._queue: list[tuple[Millis, int, PartitionIntake]] = []  # by time; those not in `_armed` are void
+        self._armed: dict[PartitionIntake, Millis] = {}
+        self._under_way: set[PartitionIntake] = set()
+        self._order = count()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.Handle | None = None
+        self._wakes_at = NEVER
+        self.fired = 0  # records, since the start
+
+    def start(self) -> None:
+        """Until then, what is due waits."""
+        self._loop = asyncio.get_running_loop()
+        self._set_timer()
+
+    def close(self) -> None:
+        self._loop = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- who is next -----------------------------------------------------------------------------------------------
+    def changed(self, intake: PartitionIntake) -> None:
+        """Other records of the partition may be the next that are due."""
+        if intake not in self._under_way:
+            self._arm(intake, intake.summary.none_before)
+
+    def dropped(self, intake: PartitionIntake) -> None:
+        self._armed.pop(intake, None)
+
+    def _arm(self, intake: PartitionIntake, due: Millis) -> None:
+        if self._armed.get(intake, NEVER) == due:
+            return
+        if due == NEVER:
+            del self._armed[intake]
+            return
+        self._armed[intake] = due
+        heappush(self._queue, (due, next(self._order), intake))
+        if len(self._queue) > VOID_TOLERATED + 2 * len(self._armed):
+            self._queue = [(at, next(self._order), each) for each, at in self._armed.items()]
+            heapify(self._queue)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._loop is None:
+            return
+        while self._queue and self._armed.get(self._queue[0][2]) != self._queue[0][0]:
+            heappop(self._queue)
+        due = self._queue[0][0] if self._queue else NEVER
+        if self._timer is not None:
+            if self._wakes_at <= due:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if due != NEVER:
+            self._wakes_at = due
+            sleep = (due - self._clock.now()) / 1000
+            self._timer = self._loop.call_later(min(max(sleep, 0), LONGEST_SLEEP), self._wake)
+
+    # -- delivering ------------------------------------------------------------------------------------------------
+    def _wake(self) -> None:
+        self._timer = None
+        pause = self._clock.monotonic() + TURN_SECONDS
+        now = self._clock.now()
+        while self._queue and self._queue[0][0] <= now and self._clock.monotonic() < pause:
+            due, _, intake = heappop(self._queue)
+            if self._armed.get(intake) == due:
+                del self._armed[intake]
+                self.fire(intake, now)
+        self._set_timer()
+
+    def fire(self, intake: PartitionIntake, now: Millis) -> None:
+        """Deliver some of what is due in a partition; the rest follows when that is committed."""
+        self._under_way.add(intake)
+        try:
+            pending = self._append(intake, now)
+        except KafkaError as error:
+            self._refused(intake, error)
+        else:
+            pending.add_done_callback(lambda done: self._ended(intake, done))
+
+    def _append(self, intake: PartitionIntake, now: Millis) -> Pending:
+        timers = Timers(Draft(intake.view))
+        due = timers.take_due(now, AT_ONCE, BYTES_AT_ONCE)
+        writes = timers.writes()
+        if not due:  # what was to be the first has been cancelled, or put off
+            return intake.partition.write_states(writes) if writes else Pending.done()
+        batch = _batch(due, intake.partition.config)
+        appended = intake.partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
+        self.fired += len(due)
+        return appended.pending
+
+    def _ended(self, intake: PartitionIntake, done: Pending) -> None:
+        if done.error is not None:
+            self._refused(intake, done.error)
+            return
+        self._under_way.discard(intake)
+        self.changed(intake)
+
+    def _refused(self, intake: PartitionIntake, error: KafkaError) -> None:
+        self._under_way.discard(intake)
+        if not intake.partition.is_dropped:
+            logger.warning("%s could not deliver what is due: %s", intake.partition, error)
+            self._arm(intake, Millis(self._clock.now() + RETRY_MS))
+
+
+def _batch(due: Sequence[Parked], config: TopicConfig) -> bytearray:
+    codec = codec_of(config, producers=due[0].codec)
+    return build_batch([_delivered(parked, place) for place, parked in enumerate(due)], compression=codec)
+
+
+def _delivered(parked: Parked, place: int) -> Record:
+    """As it was sent, at its due time: were it the original time, retention might take it at once."""
+    record = parked.record
+    assert record is not None, parked.slot  # noqa: S101 - only records wait
+    added = (
+        (headers.ORIGINAL_OFFSET, str(parked.slot).encode()),
+        (headers.ORIGINAL_TIMESTAMP, str(record.timestamp).encode()),
+    )
+    return Record(place, parked.due, record.key, record.value, (*record.headers, *added))

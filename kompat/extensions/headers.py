@@ -1,0 +1,193 @@
+"""The headers by which a record asks for something. Pure.
+
+Values are UTF-8 text, names are case-sensitive. Where a header stands twice, the last one counts; that includes
+headers that say the same in different words, such as a delay and a time. A value that makes no sense is an error that
+names the header and the value, but for names that others use for purposes of their own: those are then not for us.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from kompat.protocol.records import HeaderNames
+from kompat.types import Millis
+
+DELAY = "kompat-delay-ms"
+DELIVER_AT = "kompat-deliver-at"
+SCHEDULE_ID = "kompat-schedule-id"
+PRIORITY = "kompat-priority"
+MESSAGE_ID = "kompat-msg-id"
+TIME_TO_LIVE = "kompat-ttl-ms"
+TRACE = "kompat-trace"
+ORIGINAL_OFFSET = "kompat-original-offset"
+ORIGINAL_TIMESTAMP = "kompat-original-timestamp"
+
+DEFAULT_PRIORITY: Final = 4
+MAX_ID_BYTES: Final = 1024
+_PRIORITIES: Final = {"critical": 9, "high": 7, "normal": 4, "low": 2, "background": 0}
+_SHOWN: Final = 64  # characters of a wrong value
+_SECOND: Final = 1000
+# Compiled on first use: most brokers never see one of these headers.
+_INTEGER = r"[0-9]{1,18}"
+_RFC3339 = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)"
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(slots=True)
+class Asked:
+    """What one record asks for."""
+
+    delay: int | None = None  # ms from when it is appended
+    deliver_at: Millis | None = None
+    delivery: str = ""  # the header that said so, and its value
+    schedule_id: str | None = None
+    priority: int | None = None
+    message_id: str | None = None
+    time_to_live: int | None = None  # ms
+    trace: bool = False
+
+    def due(self, now: Millis) -> Millis | None:
+        """When it wants to be delivered; None: at once."""
+        due = self.deliver_at if self.delay is None else Millis(now + self.delay)
+        return due if due is not None and due > now else None
+
+
+class HeaderError(ValueError):
+    """A header's value makes no sense; the text is for the producer."""
+
+
+def parse(headers: Headers) -> Asked | None:
+    """What the headers ask for, None where that is nothing. Raises HeaderError."""
+    asked: Asked | None = None
+    for name, value in headers:
+        take = _TAKERS.get(name)
+        if take is not None:
+            asked = asked or Asked()
+            take(asked, name, _text(name, value))
+        elif name in _FOREIGN_PRIORITIES:
+            asked = asked or Asked()
+            asked.priority = _known_priority((value or b"").decode(errors="replace"), asked.priority)
+    return asked
+
+
+def _text(name: str, value: bytes | None) -> str:
+    if value is None:
+        raise HeaderError(f"{name} has no value")
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise HeaderError(f"{name}: {value[:_SHOWN]!r} is not UTF-8") from None
+
+
+def _wrong(name: str, text: str, expected: str) -> HeaderError:
+    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return HeaderError(f"{name}: {shown!r} is not {expected}")
+
+
+def _integer(name: str, text: str, expected: str) -> int:
+    if not re.fullmatch(_INTEGER, text, re.ASCII):
+        raise _wrong(name, text, expected)
+    return int(text)
+
+
+def _delay(asked: Asked, name: str, text: str) -> None:
+    asked.delay, asked.deliver_at = _integer(name, text, "a number of milliseconds"), None
+    asked.delivery = f"{name}: {text!r}"
+
+
+def _delay_seconds(asked: Asked, name: str, text: str) -> None:
+    asked.delay, asked.deliver_at = _integer(name, text, "a number of seconds") * _SECOND, None
+    asked.delivery = f"{name}: {text!r}"
+
+
+def _deliver_at(asked: Asked, name: str, text: str) -> None:
+    expected = "a time: milliseconds since 1970, or as in 2030-01-31T12:00:00Z"
+    if re.fullmatch(_RFC3339, text, re.ASCII):
+        try:
+            asked.deliver_at = Millis(round(datetime.fromisoformat(_normal(text)).timestamp() * 1000))
+        except (ValueError, OverflowError):
+            raise _wrong(name, text, expected) from None
+    else:
+        asked.deliver_at = Millis(_integer(name, text, expected))
+    asked.delay = None
+    asked.delivery = f"{name}: {text!r}"
+
+
+def _normal(text: str) -> str:
+    """With no more digits of a second than datetime knows, and letters as it knows them."""
+    return re.sub(r"(\.\d{6})\d+", r"\1", text.upper())
+
+
+def _deliver_at_millis(asked: Asked, name: str, text: str) -> None:
+    asked.deliver_at, asked.delay = Millis(_integer(name, text, "a time in milliseconds since 1970")), None
+    asked.delivery = f"{name}: {text!r}"
+
+
+def _id(name: str, text: str) -> str:
+    if not text or len(text.encode()) > MAX_ID_BYTES:
+        raise _wrong(name, text, f"an id of 1 to {MAX_ID_BYTES} bytes")
+    return text
+
+
+def _schedule_id(asked: Asked, name: str, text: str) -> None:
+    asked.schedule_id = _id(name, text)
+
+
+def _message_id(asked: Asked, name: str, text: str) -> None:
+    asked.message_id = _id(name, text)
+
+
+def _priority(asked: Asked, name: str, text: str) -> None:
+    asked.priority = _known_priority(text, None)
+    if asked.priority is None:
+        raise _wrong(name, text, f"a priority: 0 to 9, or {', '.join(_PRIORITIES)}")
+
+
+def _known_priority(text: str, otherwise: int | None) -> int | None:
+    if len(text) == 1 and "0" <= text <= "9":
+        return int(text)
+    return _PRIORITIES.get(text, otherwise)
+
+
+def _time_to_live(asked: Asked, name: str, text: str) -> None:
+    asked.time_to_live = _integer(name, text, "a number of milliseconds")
+
+
+def _trace(asked: Asked, name: str, text: str) -> None:
+    if text not in ("0", "1"):
+        raise _wrong(name, text, "1 or 0")
+    asked.trace = text == "1"
+
+
+_TAKERS: Final[dict[str, Callable[[Asked, str, str], None]]] = {
+    DELAY: _delay,
+    "x-delay": _delay,  # RabbitMQ
+    "TIMER_DELAY_MS": _delay,  # RocketMQ, as the next two
+    "TIMER_DELAY_SEC": _delay_seconds,
+    DELIVER_AT: _deliver_at,
+    "TIMER_DELIVER_MS": _deliver_at_millis,
+    SCHEDULE_ID: _schedule_id,
+    PRIORITY: _priority,
+    MESSAGE_ID: _message_id,
+    "Nats-Msg-Id": _message_id,
+    TIME_TO_LIVE: _time_to_live,
+    TRACE: _trace,
+}
+# Applications have headers of these names that mean other things: a value that is no priority is not for us.
+_FOREIGN_PRIORITIES: Final = ("priority", "x-priority")
+
+_ALL: Final = (*_TAKERS, *_FOREIGN_PRIORITIES)
+NAMES: Final = HeaderNames([name.encode() for name in _ALL])
+
+
+def bits(*names: str) -> int:
+    """These names among NAMES, as `Facts.named` has them."""
+    return sum(1 << _ALL.index(name) for name in names)
+
+
+STRICT: Final = bits(*_TAKERS)  # those whose values have to be looked at in any case

@@ -1,0 +1,169 @@
+"""What the headers of a client's batch make of it: records that wait or repeat others leave their offsets empty.
+
+The batch that takes the given one's place looks as if Kafka's cleaner had been there: same offsets, same producer, same
+sequence numbers. So the producer is told true offsets, its retries are recognised, and consumers are used to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kompat.errors import ErrorCode
+from kompat.extensions import headers, parked
+from kompat.extensions.dedup import Seen
+from kompat.extensions.headers import Asked, HeaderError
+from kompat.extensions.parked import Parked, Summary
+from kompat.extensions.states import Draft, View
+from kompat.extensions.timers import Timers
+from kompat.log.commit import Pending
+from kompat.log.intake import Diverted, StateWrite
+from kompat.log.partition import Partition
+from kompat.log.validation import InvalidRecordsError, RefusedRecord, Writable
+from kompat.protocol.records import BatchHeader, Record, empty_batch, iterate, keep_records, read_header
+from kompat.types import NO_PRODUCER, Millis, Offset
+
+USED = b"x"  # a state that tells that there are others of extensions: most partitions never have any
+ERRORS_TOLD = 100  # of one batch: an answer must not be larger than the question
+
+
+class PartitionIntake:
+    """Intake of one partition."""
+
+    __slots__ = ("_changed", "_dropped", "_is_used", "partition", "view")
+
+    names = headers.NAMES
+
+    def __init__(
+        self,
+        partition: Partition,
+        changed: Callable[[PartitionIntake], None],
+        dropped: Callable[[PartitionIntake], None],
+    ) -> None:
+        """`changed` is told when other records may be the next that are due."""
+        self.partition = partition
+        self.view = View(partition.store)
+        self._changed = changed
+        self._dropped = dropped
+        self._is_used = self.view.get(USED) is not None
+        if self._is_used:
+            changed(self)
+
+    @property
+    def summary(self) -> Summary:
+        return Summary.decode(self.view.get(parked.SUMMARY)) if self._is_used else Summary()
+
+    # -- deciding --------------------------------------------------------------------------------------------------
+    def divert(
+        self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
+    ) -> Diverted | None:
+        if not named & headers.STRICT:
+            return None
+        taking = _Taking(self, header, base_offset, now)
+        for record in iterate(batch):
+            taking.look_at(record)
+        writes = taking.end()
+        if writes and not self._is_used:
+            writes.append((USED, b""))
+        if not taking.gone:
+            return Diverted(batch, header, writes) if writes else None
+        left = keep_records(batch, lambda record: record.offset not in taking.gone) or empty_batch(header)
+        return Diverted(left, read_header(left), writes)
+
+    def end_transaction(self, producer_id: int, *, commits: bool) -> Sequence[StateWrite]:
+        if not self._is_used:
+            return ()
+        draft = Draft(self.view)
+        timers = Timers(draft)
+        if commits:
+            timers.commit(producer_id)
+        else:
+            timers.abort(producer_id)
+        Seen(draft).end_transaction(producer_id, commits=commits)
+        return timers.writes()
+
+    # -- the log's word --------------------------------------------------------------------------------------------
+    def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
+        self.view.staged(writes, turn)
+        self._is_used = True
+        self._changed(self)
+
+    def reload(self) -> None:
+        self.view.clear()
+        self._is_used = self.view.get(USED) is not None
+        self._changed(self)
+
+    def drop(self) -> None:
+        self.view.clear()
+        self._dropped(self)
+
+
+class _Taking:
+    """One batch, record by record."""
+
+    def __init__(self, intake: PartitionIntake, header: BatchHeader, base_offset: Offset, now: Millis) -> None:
+        self._config = intake.partition.config
+        self._codec = header.compression
+        self._producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
+        self._base = base_offset
+        self._now = now
+        self._draft = Draft(intake.view)
+        self._timers = Timers(self._draft)
+        self._seen = Seen(self._draft)
+        self._errors: list[RefusedRecord] = []
+        self._wrong = 0
+        self.gone: set[int] = set()  # records that are not to be in the log
+
+    def look_at(self, record: Record) -> None:
+        """The record's offset is its place in the batch."""
+        try:
+            asked = headers.parse(record.headers)
+            if asked is not None and not self._wrong:
+                self._take(record, asked)
+        except HeaderError as error:
+            self._wrong += 1
+            if self._wrong <= ERRORS_TOLD:
+                self._errors.append(RefusedRecord(record.offset, str(error)))
+
+    def _take(self, record: Record, asked: Asked) -> None:
+        slot = Offset(self._base + record.offset)
+        due = asked.due(self._now)
+        if due is not None and due - self._now > self._config.kompat_delay_max_ms:
+            raise HeaderError(f"{asked.delivery} is more than kompat.delay.max.ms ({self._config.kompat_delay_max_ms})")
+        if asked.message_id is not None and self._is_repeated(asked.message_id, slot):
+            self.gone.add(record.offset)
+        elif due is not None:
+            self.gone.add(record.offset)
+            kept = Record(slot, record.timestamp, record.key, record.value, record.headers)
+            self._park(Parked(slot, due, self._codec, asked.schedule_id, kept))
+        elif asked.schedule_id is not None:
+            self._end_wait(slot, asked.schedule_id)
+
+    def _is_repeated(self, message_id: str, slot: Offset) -> bool:
+        window = self._config.kompat_dedup_window_ms
+        if window == 0:
+            return False
+        if self._seen.is_repeated(message_id, self._now, window, self._producer_id):
+            return True
+        self._seen.add(message_id, self._now, slot, self._producer_id)
+        return False
+
+    def _park(self, record: Parked) -> None:
+        if self._producer_id == NO_PRODUCER:
+            self._timers.park(record)
+        else:
+            self._timers.park_undecided(record, self._producer_id)
+
+    def _end_wait(self, slot: Offset, schedule_id: str) -> None:
+        """A record that is delivered at once takes the place of the one that waits."""
+        if self._producer_id == NO_PRODUCER:
+            self._timers.replace(schedule_id)
+        else:
+            self._timers.park_undecided(Parked(slot, Millis(0), 0, schedule_id, None), self._producer_id)
+
+    def end(self) -> list[StateWrite]:
+        """What is to be written; InvalidRecordsError where a header made no sense."""
+        if self._errors:
+            reason = f"{self._wrong} of the batch's records were refused: {self._errors[0].message}"
+            raise InvalidRecordsError(ErrorCode.INVALID_RECORD, reason, self._errors)
+        self._seen.forget_old(self._now, self._config.kompat_dedup_window_ms)
+        return self._timers.writes()

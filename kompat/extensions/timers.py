@@ -1,0 +1,139 @@
+"""One partition's parked records: a change to them, as state writes. Pure: it follows from the states and the arguments.
+
+Records wait in the order of their due times, and among equals of their slots: their offsets in the log, which they
+keep as their handle. Nothing is held in memory; what is due is read when it is.
+"""
+
+from __future__ import annotations
+
+from kompat.extensions import parked
+from kompat.extensions.parked import Parked, Summary
+from kompat.extensions.states import Draft
+from kompat.log.intake import StateWrite
+from kompat.types import NO_PRODUCER, Millis, Offset, ProducerId
+
+
+class Timers:
+    """Changes that are made together. `writes` tells what they come to."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._before = draft.get(parked.SUMMARY)
+        self.summary = Summary.decode(self._before)
+
+    def writes(self) -> list[StateWrite]:
+        summary = self.summary
+        if not summary.waiting:
+            summary.none_before = parked.NEVER
+        encoded = summary.encode() if summary.waiting or summary.undecided else None
+        if encoded is None and self._before is not None:
+            self._draft.delete(parked.SUMMARY)
+        elif encoded is not None and encoded != self._before:
+            self._draft.put(parked.SUMMARY, encoded)
+        return self._draft.writes()
+
+    # -- coming ----------------------------------------------------------------------------------------------------
+    def park(self, record: Parked) -> None:
+        """Let it wait, in the place of the one that waits under its schedule id."""
+        self.replace(record.schedule_id)
+        value = record.encode()
+        self._wait(record.slot, record.due, record.schedule_id, value)
+        self.summary.size += len(value)
+
+    def park_undecided(self, record: Parked, producer_id: int) -> None:
+        """Keep it until its producer's transaction ends."""
+        value = record.encode()
+        self._draft.put(parked.undecided_name(producer_id, record.slot), value)
+        self._draft.put(parked.place_name(record.slot), parked.encode_place(record.due, producer_id))
+        self.summary.undecided += 1
+        self.summary.size += len(value)
+
+    def _wait(self, slot: Offset, due: Millis, schedule_id: str | None, value: bytes) -> None:
+        self._draft.put(parked.timer_name(due, slot), value)
+        self._draft.put(parked.place_name(slot), parked.encode_place(due, NO_PRODUCER))
+        if schedule_id is not None:
+            self._draft.put(parked.schedule_name(schedule_id), parked.encode_slot(slot))
+        self.summary.waiting += 1
+        self.summary.none_before = min(self.summary.none_before, due)
+
+    def commit(self, producer_id: int) -> None:
+        """The producer's transaction was committed: what it parked waits from now on, or is due at once."""
+        for slot, value in self._undecided(producer_id):
+            head = parked.head(value)
+            self._forget_undecided(producer_id, slot, value)
+            self.replace(head.schedule_id)
+            if len(value) > head.size:
+                self._wait(slot, head.due, head.schedule_id, value)
+                self.summary.size += len(value)
+
+    def abort(self, producer_id: int) -> None:
+        for slot, value in self._undecided(producer_id):
+            self._forget_undecided(producer_id, slot, value)
+
+    def _undecided(self, producer_id: int) -> list[tuple[Offset, bytes]]:
+        if not self.summary.undecided:
+            return []
+        first = parked.undecided_name(producer_id, Offset(0))
+        found = self._draft.view.range(first, parked.undecided_name(producer_id + 1, Offset(0)))
+        return [(parked.undecided_slot(name), value) for name, value in found]
+
+    # -- going -----------------------------------------------------------------------------------------------------
+    def replace(self, schedule_id: str | None) -> None:
+        """Another takes the place of the record that waits under the id."""
+        slot = self.slot_of(schedule_id) if schedule_id is not None else None
+        if slot is not None:
+            self.remove(slot)
+
+    def remove(self, slot: Offset) -> Parked | None:
+        """Let go of the record; None where there is none."""
+        place = self._draft.get(parked.place_name(slot))
+        if place is None:
+            return None
+        due, producer_id = parked.decode_place(place)
+        if producer_id != NO_PRODUCER:
+            return self._remove_undecided(producer_id, slot)
+        value = self._draft.get(parked.timer_name(due, slot))
+        return None if value is None else self._forget(slot, due, value)
+
+    def take_due(self, now: Millis, limit: int, max_bytes: int) -> list[Parked]:
+        """Remove what is due by `now`, in its order, as far as the limits go: at least one. Before other changes only."""
+        summary = self.summary
+        start, end = parked.timer_name(summary.none_before, Offset(0)), parked.timer_name(Millis(now + 1), Offset(0))
+        if not summary.waiting or start >= end:
+            return []
+        taken = []
+        for name, value in self._draft.view.range(start, end, limit, max_bytes):
+            due, slot = parked.timer_of(name)
+            taken.append(self._forget(slot, due, value))
+            start = name + b"\0"
+        following = self._draft.view.range(start, parked.AFTER_TIMERS, 1)
+        summary.none_before = parked.timer_of(following[0][0])[0] if following else parked.NEVER
+        return taken
+
+    def _forget(self, slot: Offset, due: Millis, value: bytes) -> Parked:
+        record = parked.decode(slot, value)
+        self._draft.delete(parked.timer_name(due, slot))
+        self._draft.delete(parked.place_name(slot))
+        if record.schedule_id is not None and self.slot_of(record.schedule_id) == slot:
+            self._draft.delete(parked.schedule_name(record.schedule_id))
+        self.summary.waiting -= 1
+        self.summary.size -= len(value)
+        return record
+
+    def _remove_undecided(self, producer_id: ProducerId, slot: Offset) -> Parked | None:
+        value = self._draft.get(parked.undecided_name(producer_id, slot))
+        if value is None:
+            return None
+        self._forget_undecided(producer_id, slot, value)
+        return parked.decode(slot, value)
+
+    def _forget_undecided(self, producer_id: int, slot: Offset, value: bytes) -> None:
+        self._draft.delete(parked.undecided_name(producer_id, slot))
+        self._draft.delete(parked.place_name(slot))
+        self.summary.undecided -= 1
+        self.summary.size -= len(value)
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+    def slot_of(self, schedule_id: str) -> Offset | None:
+        value = self._draft.get(parked.schedule_name(schedule_id))
+        return None if value is None else parked.decode_slot(value)
