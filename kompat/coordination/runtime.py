@@ -93,10 +93,7 @@ class Runtime(Generic[M, R]):
             except KafkaError as error:
                 refusal = error
             else:
-                if decision.records:
-                    self._append(decision.records)
-                if self._alarm is not None:
-                    self._alarm.arm()
+                self._carry_out(decision)
             await self._tail.wait()  # what it was refused for may not be committed yet either
         except KafkaError as failure:
             code = self._failures.get(failure.code)
@@ -106,6 +103,20 @@ class Runtime(Generic[M, R]):
         if refusal is not None:
             raise refusal
         return decision.reply
+
+    def run_now(self, command: Callable[[M], Decision[R, T]]) -> tuple[T, Pending] | None:
+        """As `run`, without a coroutine: the reply, and the promise that it may be given. None: `run` has to wait first."""
+        if not self._is_loaded or self._is_snapshot_due():
+            return None
+        decision = command(self.machine)
+        self._carry_out(decision)
+        return decision.reply, self._tail
+
+    def _carry_out(self, decision: Decision[R, Any]) -> None:
+        if decision.records:
+            self._append(decision.records)
+        if self._alarm is not None:
+            self._alarm.arm()
 
     def _append(self, records: Sequence[R]) -> None:
         appended = None
