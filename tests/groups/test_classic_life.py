@@ -5,8 +5,8 @@ import pytest
 from kompat.errors import ErrorCode
 from kompat.groups.config import GroupSettings
 from kompat.groups.machine.messages import LeavingMember
-from kompat.groups.records import GroupMetadata
-from tests.groups.harness import Groups, replicated, subscription
+from kompat.groups.records import GroupMetadata, GroupMetadataValue
+from tests.groups.harness import Groups, code_of, replicated, subscription
 
 DELAY = GroupSettings().initial_rebalance_delay_ms
 
@@ -103,6 +103,10 @@ def test_a_batch_of_members_leaves_and_each_gets_its_own_answer() -> None:
 
 def test_leaving_a_group_that_does_not_exist_is_leaving_as_a_stranger() -> None:
     assert Groups().leave("m")[0].error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_nobody_leaves_a_group_without_a_name() -> None:
+    assert code_of(lambda: Groups().leave("m", group_id="")) is ErrorCode.INVALID_GROUP_ID
 
 
 def test_a_static_member_is_removed_by_its_instance_id() -> None:
@@ -212,6 +216,21 @@ def test_a_follower_follows_and_takes_over() -> None:
     groups.machine = follower
 
     assert [groups.heartbeat(each, 1) for each in members] == [ErrorCode.NONE] * 2
+
+
+def test_of_two_kinds_of_records_in_a_foreign_log_the_classic_one_wins() -> None:
+    """No broker writes that; whatever does, the machine holds one group by that name."""
+    groups = Groups()
+    groups.enter("a")
+    value = GroupMetadataValue(
+        protocol_type="consumer", generation=1, protocol=None, leader=None, current_state_timestamp=0, members=()
+    )
+    groups.machine.apply(GroupMetadata(group_id="g", value=value))
+
+    assert groups.classic().state == "Empty"
+    assert not groups.machine._state.followers._groups
+    groups.machine.apply(groups.log[0])
+    assert groups.classic().state == "Empty"
 
 
 # --- describing, listing, deleting

@@ -1,5 +1,6 @@
 """ConsumerGroupHeartbeat: joining, reconciling, fencing, leaving (KIP-848)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -278,6 +279,16 @@ def test_topics_that_are_no_longer_wanted_are_revoked_even_before_the_next_assig
     assert groups.consumer().members["a"].state is MemberState.UNREVOKED_PARTITIONS
 
 
+def test_what_is_no_longer_wanted_is_free_at_once_if_the_member_says_that_it_has_let_go() -> None:
+    groups = Groups(topics=table(orders=2, payments=2))
+    groups.enter("a", ("orders", "payments"))
+
+    groups.beat("a", 2, subscribed_topic_names=("orders",), topic_partitions={ORDERS: (0, 1)})
+
+    member = groups.consumer().members["a"]
+    assert (member.state, partitions(member.assigned)) == (MemberState.STABLE, {"orders": {0, 1}})
+
+
 def test_a_topic_that_grows_is_assigned_with_the_next_heartbeat() -> None:
     groups = Groups(AT_ONCE, table(orders=2))
     groups.enter("a")
@@ -480,6 +491,18 @@ def test_a_static_member_that_comes_back_gets_what_it_had() -> None:
     assert replicated(groups.replayed(groups.log)) == replicated(groups.machine)
 
 
+def test_a_static_member_may_come_back_with_another_subscription() -> None:
+    groups = Groups(AT_ONCE, table(orders=2, payments=2))
+    groups.enter("a", instance_id="one")
+    groups.beat("a", -2, instance_id="one")
+
+    reply = groups.enter("b", ("payments",), instance_id="one")
+
+    assert partitions(reply.assignment) == {"payments": {0, 1}}
+    assert set(groups.consumer().target) == {"b"}
+    assert replicated(groups.replayed(groups.log)) == replicated(groups.machine)
+
+
 def test_a_static_member_may_come_back_with_the_same_id() -> None:
     groups = Groups(AT_ONCE)
     groups.enter("a", instance_id="one")
@@ -588,6 +611,25 @@ def test_a_member_sees_only_topics_that_it_may_see() -> None:
     reply = groups.enter("a", (), subscribed_topic_regex="o.*", may_see=lambda name: name != "other")
 
     assert partitions(reply.assignment) == {"orders": {0}}
+
+
+def test_an_expression_that_only_another_broker_understood_matches_nothing() -> None:
+    groups = Groups(AT_ONCE)
+    groups.enter("a")
+    known = groups.consumer().members["a"].metadata_record("g")
+    assert known.value is not None
+    groups.machine.apply(replace(known, value=replace(known.value, subscribed_topic_regex="(")))
+
+    assert groups.beat("a", 2).member_epoch == 3
+    assert groups.consumer().resolved["("].topics == ()
+
+
+def test_expressions_are_compiled_once_and_not_kept_without_end() -> None:
+    groups = Groups(AT_ONCE)
+    for number in range(1_002):
+        groups.enter("a", (), subscribed_topic_regex=f"orders|x{number}")
+
+    assert len(groups.machine._consumer.update._expressions._compiled) < 1_000
 
 
 def test_an_expression_is_forgotten_with_its_last_member() -> None:

@@ -8,6 +8,7 @@ from kompat.errors import ErrorCode
 from kompat.groups.config import ConsumerGroupSettings, GroupSettings, MigrationPolicy
 from kompat.groups.consumer_protocol import encode_assignment, parse_assignment
 from kompat.groups.machine.messages import LeavingMember
+from kompat.groups.machine.migration import version_of
 from kompat.groups.records import GroupMetadata
 from tests.groups.harness import Groups, code_of, replicated, subscription, topic_id_of
 
@@ -126,6 +127,18 @@ def test_without_permission_there_is_no_upgrade(policy: MigrationPolicy) -> None
     a_classic_group(groups, (0, 1, 2, 3))
 
     assert code_of(lambda: groups.enter("new")) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_that_is_too_large_for_a_consumer_group_is_not_upgraded() -> None:
+    groups = a_broker(consumer_max_size=1)
+    a_classic_group(groups, (0, 1), (2, 3))
+
+    assert code_of(lambda: groups.enter("new")) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_member_whose_protocol_cannot_be_read_gets_the_oldest_format() -> None:
+    assert version_of(b"") == 0
+    assert version_of(subscription(["orders"], version=3)) == 3
 
 
 @pytest.mark.parametrize("policy", MigrationPolicy)
@@ -287,6 +300,15 @@ def test_classic_members_leave_a_consumer_group() -> None:
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
     assert set(groups.consumer().members) == {"a", "b"}
+
+
+def test_a_stranger_that_leaves_changes_nothing() -> None:
+    groups = a_broker()
+    groups.enter("a")
+    written = len(groups.log)
+
+    assert groups.leave("nobody")[0].error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(groups.log) == written
 
 
 def test_a_static_classic_member_is_replaced_by_itself_with_the_consumer_protocol() -> None:

@@ -122,6 +122,14 @@ def test_a_partition_that_is_being_given_up_may_still_be_committed() -> None:
     assert groups.commit(5, member_id="a", generation_id=2, partition=3) is ErrorCode.NONE
 
 
+def test_an_empty_consumer_group_takes_commits_from_administrators() -> None:
+    groups = Groups()
+    groups.enter("a")
+    groups.beat("a", -1)
+
+    assert groups.commit(7) is ErrorCode.NONE
+
+
 def test_metadata_has_a_limit() -> None:
     groups = Groups(GroupSettings(offset_metadata_max_bytes=3))
 
@@ -244,6 +252,14 @@ def test_a_transactional_commit_is_checked_like_any_other() -> None:
     assert groups.commit(5, group_id="nowhere", generation_id=1, **PRODUCER) is ErrorCode.ILLEGAL_GENERATION
 
 
+def test_a_producer_that_does_not_say_who_it_is_may_commit_to_a_consumer_group() -> None:
+    groups = Groups()
+    groups.enter("a")
+
+    assert groups.commit(5, **PRODUCER) is ErrorCode.NONE
+    assert groups.commit(5, member_id="nobody", generation_id=2, **PRODUCER) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_to_a_producer_a_stale_epoch_is_an_illegal_generation() -> None:
     groups = Groups(AT_ONCE)
     groups.enter("a")
@@ -313,6 +329,27 @@ def test_deleting_takes_pending_offsets_with_it() -> None:
     assert groups.fetch(require_stable=True).offset == -1
 
 
+def test_a_group_that_only_has_pending_offsets_is_deleted_with_them() -> None:
+    groups = Groups()
+    groups.commit(8, **PRODUCER)
+    groups.commit(9, partition=1, **PRODUCER)
+    groups.commit(9, partition=1)
+
+    groups.run(lambda machine: machine.delete_groups(["g"], groups.now))
+    end(groups, is_commit=True)
+
+    assert not groups.group_ids()
+    assert groups.fetch().offset == -1
+
+
+def test_an_unnamed_group_has_no_offsets_to_delete() -> None:
+    groups = Groups()
+
+    error = code_of(lambda: groups.run(lambda machine: machine.delete_offsets("", [], groups.now)))
+
+    assert error is ErrorCode.INVALID_GROUP_ID
+
+
 def test_offsets_go_with_their_topic_and_those_of_its_namesake_stay() -> None:
     groups = Groups()
     groups.commit(5)
@@ -371,6 +408,27 @@ def test_topics_that_a_stable_group_no_longer_consumes_expire() -> None:
         assert groups.heartbeat(member, 1) is ErrorCode.NONE
 
     assert (groups.fetch().offset, groups.fetch(topic="payments").offset) == (5, -1)
+
+
+def test_a_group_of_which_the_topics_are_unknown_keeps_all_offsets_while_it_lives() -> None:
+    groups = Groups(GroupSettings(max_session_timeout_ms=10 * DAY))
+    (member,) = groups.stable(1, protocol_type="connect", session_ms=10 * DAY)
+    groups.commit(5, member_id=member, generation_id=1)
+
+    groups.advance(8 * DAY)
+
+    assert groups.fetch().offset == 5
+
+
+def test_settings_may_change_while_it_runs() -> None:
+    groups = Groups()
+    groups.commit(5)
+    groups.machine.settings = GroupSettings(offsets_retention_ms=600_000)
+
+    groups.advance(600_000)
+
+    assert groups.machine.settings.offsets_retention_ms == 600_000
+    assert not groups.group_ids()
 
 
 def test_a_retention_time_of_the_commit_itself_wins() -> None:

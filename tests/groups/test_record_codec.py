@@ -221,6 +221,26 @@ def test_a_cut_value_is_damage_and_says_so(name: str) -> None:
         decode(key, value[:-1])
 
 
+@pytest.mark.parametrize("name", ["consumer_group_metadata", "group_metadata_v3", "offset_commit_v4"])
+def test_a_version_that_is_not_known_is_damage(name: str) -> None:
+    key, value = bytes_of(name)
+    assert value is not None
+
+    with pytest.raises(DamagedData, match="version 9"):
+        decode(key, b"\x00\x09" + value[2:])
+
+
+@pytest.mark.parametrize("value", ["0000" + "00000004" + "ffffffffffff", "0000" + "00000004" + "0100ffffffffff01"])
+def test_a_length_without_end_is_damage(value: str) -> None:
+    with pytest.raises(DamagedData):
+        decode(bytes_of("consumer_group_metadata")[0], bytes.fromhex(value))
+
+
+def test_text_that_is_none_is_damage() -> None:
+    with pytest.raises(DamagedData):
+        decode(b"\x00\x02\x00\x01\xff", None)
+
+
 def test_a_member_state_of_a_newer_broker_is_unknown() -> None:
     key, value = bytes_of("current_assignment")
     assert value is not None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kompat.groups.machine.regex import TopicRegex
+from kompat.groups.machine.regex import MAX_KEPT_STEPS, TopicRegex
 from kompat.groups.machine.regex_syntax import RegexSyntaxError
 
 NAMES = ["orders", "Orders", "orders-1", "orders.eu", "eu.orders", "a", "b", "aa", "ab", "_x", "1", "x-y", "xy"]
@@ -81,6 +81,8 @@ def test_the_same_names_match_as_with_pythons_re(pattern: str) -> None:
         (r"(?s)o.*(?-s)", ["orders", "orders-1", "orders.eu"]),
         (r"(?<n>a)", ["a"]),
         (r"\x{61}\141", ["aa"]),
+        (r"\n|a", ["a"]),
+        (r"[\x61-\x62]", ["a", "b"]),
         ("ü|a", ["a"]),
         ("(?i)[a]+", ["a", "aa"]),
         ("a*?b+?", ["b", "ab"]),
@@ -96,7 +98,7 @@ def test_what_only_re2_has_is_understood(pattern: str, matching: list[str]) -> N
     "pattern",
     [
         "(", ")", "a)", "[", "[a", "[z-a]", "*", "a**", "a+*", "a{2}{3}", "a{1001}", "a{3,2}", r"\1", "(?=a)", "(?!a)", "(?<=a)",
-        "(?<!a)", "(?P<>a)", "(?P<a", "(?x)", r"\y", r"\pX", r"\p{", r"\p{Klingon}", "\\", r"\xg1", r"\x{}", "[[:foo:]]", "|*",
+        "(?<!a)", "(?P<>a)", "(?P<a", "(?x)", r"\y", r"\pX", r"\p{", r"\p{Klingon}", "\\", r"\xg1", r"\x6", r"\x{}", "[[:foo:]]", "|*",
         "[b-a-c]", "[a-b-c]", "(((a{100}){100}){100}){100}", "(" * 200 + ")" * 200, "(?i",
     ],
 )  # fmt: skip
@@ -114,6 +116,14 @@ def test_an_expression_that_makes_backtracking_explode_stays_fast(pattern: str) 
     regex.matches("a" * 248 + "-")
 
     assert time.perf_counter() - started < 1
+
+
+def test_what_was_learnt_of_names_is_not_kept_without_end() -> None:
+    regex = TopicRegex("(a|b){1,200}")
+    for number in range(2**9):
+        regex.matches("".join("ab"[number >> bit & 1] for bit in range(9)) * 20)
+
+    assert len(regex._steps) <= MAX_KEPT_STEPS
 
 
 PIECES = st.recursive(

@@ -100,8 +100,6 @@ class ClassicProtocol:
         elif group.state is ClassicState.STABLE and matches and not is_leader:
             # Only the leader may ask for a rebalance without new metadata, as when topics have changed.
             turn.complete(token, group.join_reply(member.member_id))
-        elif group.is_empty:
-            turn.complete(token, JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id))
         else:
             self._update(group, member, request, token, turn)
             self._rebalance.prepare_or_complete(group, turn)
@@ -184,8 +182,6 @@ class ClassicProtocol:
         member = group.check_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation_id:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-        if group.is_empty:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         self._rebalance.hear_of(group, member, turn)
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
         return ErrorCode.REBALANCE_IN_PROGRESS if is_preparing else ErrorCode.NONE

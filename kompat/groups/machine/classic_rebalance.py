@@ -92,8 +92,6 @@ class ClassicRebalance:
         self._state.schedule(TimerKey(TimerKind.CLASSIC_INITIAL_JOIN, group.group_id), turn, delay, remaining)
 
     def initial_delay_over(self, group: ClassicGroup, remaining_ms: int, turn: Turn) -> None:
-        if group.state is not ClassicState.PREPARING_REBALANCE:
-            return
         if not group.member_was_added or remaining_ms == 0:
             self.complete_join(group, turn)
             return
@@ -104,10 +102,6 @@ class ClassicRebalance:
 
     def _limit_join(self, group: ClassicGroup, turn: Turn) -> None:
         self._state.schedule(TimerKey(TimerKind.CLASSIC_JOIN, group.group_id), turn, group.rebalance_timeout_ms)
-
-    def join_expired(self, group: ClassicGroup, turn: Turn) -> None:
-        if group.state is ClassicState.PREPARING_REBALANCE:
-            self.complete_join(group, turn)
 
     def maybe_complete_join(self, group: ClassicGroup, turn: Turn) -> None:
         # The initial rebalance always lasts as long as its delay, so that others may come.
@@ -134,8 +128,7 @@ class ClassicRebalance:
             self.hear_of(group, member, turn)
             member.is_new = False
         group.pending_sync.update(group.members)
-        key = TimerKey(TimerKind.CLASSIC_SYNC, group.group_id)
-        self._state.schedule(key, turn, group.rebalance_timeout_ms, group.generation_id)
+        self._state.schedule(TimerKey(TimerKind.CLASSIC_SYNC, group.group_id), turn, group.rebalance_timeout_ms)
 
     # --- syncing
 
@@ -155,10 +148,7 @@ class ClassicRebalance:
             self._answer_sync(group, member, reply, turn)
         group.move_to(ClassicState.STABLE, turn.now)
 
-    def sync_expired(self, group: ClassicGroup, generation_id: int, turn: Turn) -> None:
-        in_phase = group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
-        if generation_id != group.generation_id or not in_phase or not group.pending_sync:
-            return
+    def sync_expired(self, group: ClassicGroup, turn: Turn) -> None:
         for member_id in list(group.pending_sync):
             self.forget(group, member_id)
         self.prepare(group, turn)

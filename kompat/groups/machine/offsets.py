@@ -59,9 +59,6 @@ class Offsets:
                 if name == topic:
                     yield group_id, partition, stored.value
 
-    def counts(self) -> int:
-        return sum(len(partitions) for topics in self._by_group.values() for partitions in topics.values())
-
     # --- records
 
     def apply(self, record: OffsetCommit) -> None:

@@ -97,7 +97,7 @@ class GroupState:
         self.is_live = False  # is this the leader's machine, whose commands run ahead of their records?
         # Classic groups that a command has built and whose first record is about to be applied.
         self.prepared: dict[str, ClassicGroup] = {}
-        # Payload: what the timer was set for (a generation, an epoch, a delay); it is void if that has passed.
+        # Payload: what is left of an initial delay, or the epoch that a member has to leave.
         self.timers: Timers[TimerKey, int] = Timers()
         self.topics: Topics = TopicTable()
         self.hashes = MetadataHash()

@@ -69,11 +69,11 @@ class TimeOuts:
         if key.kind is TimerKind.CLASSIC_SESSION:
             self._rebalance.session_expired(group, key.member_id, turn)
         elif key.kind is TimerKind.CLASSIC_JOIN:
-            self._rebalance.join_expired(group, turn)
+            self._rebalance.complete_join(group, turn)
         elif key.kind is TimerKind.CLASSIC_INITIAL_JOIN:
             self._rebalance.initial_delay_over(group, payload, turn)
         elif key.kind is TimerKind.CLASSIC_SYNC:
-            self._rebalance.sync_expired(group, payload, turn)
+            self._rebalance.sync_expired(group, turn)
 
     def _run_consumer(self, group: ConsumerGroup, key: TimerKey, payload: int, turn: Turn) -> None:
         member = group.members.get(key.member_id)
