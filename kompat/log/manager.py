@@ -77,8 +77,12 @@ class Logs:
         return partition
 
     def open_private(self, log_id: LogId, topic: str, index: int, config: TopicConfig) -> Partition:
-        """A log of the broker's own, that no client finds; it is kept up like the others."""
+        """A log of the broker's own, that no client finds; it is kept up like the others.
+
+        It says which of the others exist, so it must not lose what they keep.
+        """
         partition = self._recover(log_id, topic, index, config)
+        partition.store.keep_inline()
         self._private.append(partition)
         return partition
 

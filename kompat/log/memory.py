@@ -130,6 +130,9 @@ class MemoryPartition:
     def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
         self._staged.append(lambda: self._data.append(entry, bytes(batch)))
 
+    def keep_inline(self) -> None:
+        """There is no other place."""
+
     def truncate_from(self, index: RaftIndex, offset: Offset) -> None:
         self._staged.append(lambda: self._data.truncate_from(index, offset))
 

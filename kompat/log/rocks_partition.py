@@ -34,7 +34,7 @@ class _Turn:
 class RocksPartition(RocksReads):
     """PartitionStore on disk. There is one for each log, so it may remember where the log ends."""
 
-    __slots__ = ("_compacted", "_end", "_files", "_turn")
+    __slots__ = ("_compacted", "_end", "_files", "_inline_below", "_turn")
 
     def __init__(self, log: LogId, store: "RocksStore") -> None:
         super().__init__(log, store)
@@ -42,6 +42,10 @@ class RocksPartition(RocksReads):
         self._end: int | None = None  # the position of the next batch; None: not looked up yet
         self._compacted: Compacted | None = None  # None: not looked up yet
         self._files = PartitionFiles(log, store)
+        self._inline_below = INLINE_BELOW
+
+    def keep_inline(self) -> None:
+        self._inline_below = _MAX
 
     def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
         store = self._store
@@ -52,7 +56,7 @@ class RocksPartition(RocksReads):
             return
         size, base, last = len(batch), entry.base_offset, entry.last_offset
         turn = self._turn or self._begin()
-        file = self._files.for_append(segment, base) if size >= INLINE_BELOW else None
+        file = self._files.for_append(segment, base) if size >= self._inline_below else None
         position = self._end
         if position is None:
             position = stored_end(self._batches())

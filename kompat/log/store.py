@@ -79,6 +79,11 @@ class PartitionStore(Protocol):
         """
         ...
 
+    def keep_inline(self) -> None:
+        """From here on no batch goes to the value log, however large. What is written later, to any log, then never
+        outlives it: a machine that stops loses the end of the write-ahead log, but any part of the value log."""
+        ...
+
     def truncate_from(self, index: RaftIndex, offset: Offset) -> None:
         """Remove the entries from `index` on, and the batches and time index that begin at or after `offset`."""
         ...

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
@@ -13,6 +14,7 @@ from kompat.log import manager
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
 from kompat.log.partition import Partition
+from kompat.log.rocks import RocksStore
 from kompat.types import LogId
 from tests.log.support import NOW, UNCOMMITTED, Disk, batch
 
@@ -190,3 +192,17 @@ async def test_upkeep_runs_by_itself_until_the_close() -> None:
         while partition.log_start_offset == 0:  # noqa: ASYNC110 - upkeep tells nobody when it is done
             await asyncio.sleep(0.001)
     await broker.close()
+
+
+async def test_a_private_log_keeps_nothing_where_a_machine_that_stops_may_lose_it(tmp_path: Path) -> None:
+    """It says which logs exist: without it, the others would be taken for leftovers of deleted topics."""
+    store = RocksStore(str(tmp_path))
+    commit = GroupCommit(store, asyncio.get_running_loop())
+    logs = Logs(store, commit, ManualClock(NOW))
+    private = logs.open_private(LogId(TOPIC, 0), "private", 0, TopicConfig())
+    await private.append(memoryview(batch(b"x" * 100_000))).pending.wait()
+
+    assert list(store.values.logs()) == []
+    await logs.close()
+    await commit.close()
+    store.close()

@@ -210,3 +210,22 @@ def test_a_log_is_found_by_what_it_has(store: RocksStore) -> None:
     store.flush()
 
     assert set(store.logs()) == set(logs[:3])
+
+
+def test_a_log_that_is_kept_inline_survives_with_all_that_was_written_after_it(data: Path, tmp_path: Path) -> None:
+    other = LogId(LOG.topic_id, 1)
+    store = RocksStore(str(data))
+    store.open(LOG).keep_inline()
+    write(store, LOG, 0, 2, 100_000)
+    write(store, other, 0, 9, 100)
+    copy = tmp_path / "stopped"
+    shutil.copytree(data, copy)
+    store.close()
+    _machine_stopped(copy)
+    shutil.rmtree(copy / "values")  # of the value log anything may be lost
+
+    store = RocksStore(str(copy))
+
+    assert content(store.open(LOG)) == expected(0, 2, 100_000)
+    assert content(store.open(other)) == expected(0, 9, 100)
+    store.close()
