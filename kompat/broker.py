@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from kompat import __version__
 from kompat.clock import Clock, SystemClock
+from kompat.cluster.names import is_internal
 from kompat.cluster.service import ClusterService
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
 from kompat.coordinators import Coordinators
 from kompat.errors import ConfigError, DamagedData, KafkaError, StorageError
+from kompat.extensions.service import Extensions
 from kompat.handlers import APIS
 from kompat.handlers.fetch_room import FetchRoom
 from kompat.handlers.fetch_sessions import FetchSessions
@@ -89,6 +91,8 @@ class Broker:
         self._built.push_async_callback(commit.close)
         logs = Logs(store, commit, clock, _log_settings(config))
         self._built.push_async_callback(_close_logs, logs)
+        extensions = Extensions(logs, clock, is_internal)
+        self._built.callback(extensions.close)
         cluster = ClusterService(config, clock, logs)
         self._built.push_async_callback(cluster.close)
         await cluster.start()
@@ -97,6 +101,7 @@ class Broker:
         coordinators = Coordinators(config, clock, cluster, logs)
         self._built.push_async_callback(coordinators.close)
         coordinators.start()
+        extensions.start()
         return Services(
             config=config,
             clock=clock,
@@ -104,6 +109,7 @@ class Broker:
             logs=logs,
             groups=coordinators.groups,
             transactions=coordinators.transactions,
+            delays=extensions.delays,
             node_id=NodeId(config.node_id),
             version=__version__,
             fetch_sessions=_fetch_sessions(config),

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from kompat.clock import Clock
     from kompat.cluster.service import ClusterService
     from kompat.config.load import BrokerConfig
+    from kompat.extensions.delay_service import DelayService
     from kompat.groups.service import GroupService
     from kompat.handlers.fetch_room import FetchRoom
     from kompat.handlers.fetch_sessions import FetchSessions
@@ -26,6 +27,7 @@ class Services:
     logs: Logs
     groups: GroupService
     transactions: TransactionService
+    delays: DelayService
     node_id: NodeId
     version: str
     fetch_sessions: FetchSessions
