@@ -242,6 +242,7 @@ def _answer(found: _Found) -> PartitionResponse:
     response.diverging_epoch = found.diverging
     if found.error is not None:
         response.error_code = found.error.code
+        response.aborted_transactions = ()
     elif found.read is not None:
         read = found.read
         response.high_watermark = read.high_watermark

@@ -163,9 +163,10 @@ class _Reply(Later[ProduceResponse]):
 
 
 def _refused(index: int, error: KafkaError, log_start_offset: int = UNKNOWN_OFFSET) -> PartitionResponse:
-    response = PartitionResponse(index, error.code, UNKNOWN_OFFSET, UNKNOWN_OFFSET, log_start_offset)
+    response = PartitionResponse(index, error.code, UNKNOWN_OFFSET, UNKNOWN_OFFSET, UNKNOWN_OFFSET)
     response.error_message = error.message or None
     if isinstance(error, InvalidRecordsError):
+        response.log_start_offset = log_start_offset
         response.record_errors = [RecordError(e.batch_index, e.message) for e in error.record_errors]
     return response
 
