@@ -5,7 +5,6 @@ A key is its type (int16) and its fields; a value is its version (int16) and its
 
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 from kompat.errors import DamagedData
 from kompat.groups import consumer_record_codec as values
@@ -122,7 +121,7 @@ def _read_offset_commit(reader: Reader) -> OffsetCommitValue:
         metadata=metadata,
         commit_timestamp=commit_timestamp,
         expire_timestamp=expire_timestamp,
-        topic_id=UUID(bytes=topic_id) if topic_id else ZERO_UUID,
+        topic_id=Reader(topic_id).uuid() if topic_id is not None else ZERO_UUID,
     )
 
 

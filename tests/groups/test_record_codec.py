@@ -236,6 +236,14 @@ def test_a_length_without_end_is_damage(value: str) -> None:
         decode(bytes_of("consumer_group_metadata")[0], bytes.fromhex(value))
 
 
+def test_a_topic_id_that_is_too_short_is_damage() -> None:
+    key, value = bytes_of("offset_commit_v4")
+    assert value is not None
+
+    with pytest.raises(DamagedData):
+        decode(key, value[:-1] + b"\x01\x00\x03abc")
+
+
 def test_text_that_is_none_is_damage() -> None:
     with pytest.raises(DamagedData):
         decode(b"\x00\x02\x00\x01\xff", None)
