@@ -95,10 +95,11 @@ class Firing:
         if due != NEVER:
             self._wakes_at = due
             sleep = (due - self._clock.now()) / 1000
-            self._timer = self._loop.call_later(min(max(sleep, 0), LONGEST_SLEEP), self._wake)
+            self._timer = self._loop.call_later(min(max(sleep, 0), LONGEST_SLEEP), self.wake)
 
     # -- delivering ------------------------------------------------------------------------------------------------
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Deliver what is due, some of it in each partition."""
         self._timer = None
         pause = self._clock.monotonic() + TURN_SECONDS
         now = self._clock.now()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kompat.errors import KafkaError, StorageError
 from kompat.log.cleaner import Cleaned, Cleaning, KeyMap, Transactions, is_due
-from kompat.protocol.records import read_header, split_batches
+from kompat.protocol.records import HEADER_SIZE, read_header, split_batches
 from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset
 
 if TYPE_CHECKING:
@@ -228,6 +228,6 @@ class _Walk:
             cleaned.growth += left - len(batch)
         if is_gone_abort:
             cleaned.markers.append(Offset(header.base_offset))
-        if left and timestamp > self._newest[0]:
+        if left > HEADER_SIZE and timestamp > self._newest[0]:
             self._newest = (Millis(timestamp), Offset(header.base_offset))
         self._throttle.spent(len(batch))

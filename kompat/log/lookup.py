@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kompat.log.results import FoundOffset
 from kompat.log.store import PartitionStore
-from kompat.protocol.records import find_by_timestamp, iterate, read_header
+from kompat.protocol.records import HEADER_SIZE, find_by_timestamp, iterate, read_header
 from kompat.types import Buffer, LeaderEpoch, Millis, Offset
 
 
@@ -16,7 +16,7 @@ def first_at_or_after(
     for batch in store.batches(max(segment, start, indexed if indexed is not None else segment)):
         if batch.base_offset >= end:
             return None
-        if batch.max_timestamp >= timestamp:
+        if batch.max_timestamp >= timestamp and batch.size > HEADER_SIZE:
             found = _in_batch(store, batch.base_offset, timestamp, start)
             if found is not None:
                 return found if found.offset < end else None
@@ -36,6 +36,8 @@ def newest(
     for stored in store.batches(start):
         if stored.base_offset >= end:
             break
+        if stored.size <= HEADER_SIZE:  # it has no records
+            continue
         time = stored.max_timestamp if stored.base_offset >= start else _newest_from(store, stored.base_offset, start)
         if best is None or time > best[0]:
             best = time, stored.base_offset

@@ -14,7 +14,7 @@ from kompat.log.producers import PastBatch
 from kompat.log.results import Appended, Origin
 from kompat.log.store import Entry, EntryKind
 from kompat.log.validation import Writable
-from kompat.protocol.records import NO_NAMES, BatchHeader, ControlType, stamp
+from kompat.protocol.records import HEADER_SIZE, NO_NAMES, BatchHeader, ControlType, stamp
 from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset, RaftIndex
 
 _DATA: Final = EntryKind.DATA
@@ -98,7 +98,7 @@ class Appending(LogCore):
         active.add(base, size, timestamp)
         self._since_checkpoint += 1
         self._since_index += size
-        if timestamp > self._newest:
+        if timestamp > self._newest and size > HEADER_SIZE:
             self._newest = timestamp
             if self._since_index >= TIME_INDEX_EVERY and self._since_index >= self.config.index_interval_bytes:
                 self.store.add_time_index(timestamp, base)

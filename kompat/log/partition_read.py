@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log import lookup
 from kompat.log.aborted import Aborted
 from kompat.log.partition_core import LogCore
 from kompat.log.results import FoundOffset, Isolation, ReadResult
+from kompat.log.shells import after_shells, is_shell
+from kompat.log.store import PartitionStore
 from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset
 
 SMALL = 4096  # batches below this are joined for the way out, where there are many
 MANY = 8
+READS_PAST_SHELLS = 4
 ERROR_TO_TELL = 1 << 62  # as many bytes as any request waits for
+
+Found = tuple[list[Buffer], int, Offset]  # batches, their size, and the offset after them
 
 
 class Reading(LogCore):
@@ -31,6 +38,8 @@ class Reading(LogCore):
         found = self._tail.read(offset, max_bytes, end)
         if found is None:
             return None
+        if is_shell(found[0][0]):
+            found = _past_shells(found, end, lambda start: self._tail.read(start, max_bytes, end))
         buffers, size, next_offset = found
         if size > max_bytes and not minimum_one:
             return self._result([], 0, offset, offset, isolation)
@@ -45,11 +54,11 @@ class Reading(LogCore):
         end = self._readable_end(offset, isolation)
         if offset >= end:
             return self._result([], 0, offset, offset, isolation)
-        run = await self._in_thread(lambda: self.store.read(offset, max_bytes, end))
+        buffers, size, next_offset = await self._in_thread(lambda: _read_store(self.store, offset, max_bytes, end))
         self._readable_end(offset, isolation)  # the log's start may have moved meanwhile
-        if run.size > max_bytes and not minimum_one:
+        if size > max_bytes and not minimum_one:
             return self._result([], 0, offset, offset, isolation)
-        return self._result(list(run.buffers), run.size, offset, run.next_offset, isolation)
+        return self._result(buffers, size, offset, next_offset, isolation)
 
     def _readable_end(self, offset: Offset, isolation: Isolation) -> Offset:
         state = self.state
@@ -115,3 +124,28 @@ class Reading(LogCore):
 
     def _readable(self, isolation: Isolation) -> tuple[Offset, Offset]:
         return self.state.log_start_offset, self.last_stable_offset if isolation else self.high_watermark
+
+
+def _read_store(store: PartitionStore, offset: Offset, max_bytes: int, end: Offset) -> Found:
+    """In a worker thread."""
+
+    def read(start: Offset) -> Found:
+        run = store.read(start, max_bytes, end)
+        return list(run.buffers), run.size, run.next_offset
+
+    found = read(offset)
+    return _past_shells(found, end, read) if found[0] and is_shell(found[0][0]) else found
+
+
+def _past_shells(found: Found, end: Offset, read: Callable[[Offset], Found | None]) -> Found:
+    """Without leading batches that have no records, as far as records follow within a few reads."""
+    for _ in range(READS_PAST_SHELLS):
+        buffers, after = after_shells(found[0])
+        if after is None:
+            return buffers, sum(map(len, buffers)), found[2]
+        shell = buffers, len(buffers[0]), after
+        following = read(after) if after < end else None
+        if following is None or not following[0]:
+            break
+        found = following
+    return shell

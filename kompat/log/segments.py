@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from kompat.config.topic import TopicConfig
+from kompat.protocol.records import HEADER_SIZE
 from kompat.types import NO_TIMESTAMP, Millis, Offset, RaftIndex
 
 _LAYOUT = Struct(">qqqqqqq")
@@ -26,7 +27,7 @@ class Segment:
         if self.size == 0:
             self.first_timestamp = max_timestamp
         self.size += size
-        if max_timestamp > self.max_timestamp:
+        if max_timestamp > self.max_timestamp and size > HEADER_SIZE:  # else it has no records
             self.max_timestamp = max_timestamp
             self.max_timestamp_batch = base_offset
 
