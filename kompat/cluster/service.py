@@ -43,6 +43,7 @@ _METADATA_CONFIG = TopicConfig(
 class ClusterService:
     def __init__(self, config: BrokerConfig, clock: Clock, logs: Logs) -> None:
         self._config = config
+        self._logs = logs
         self._hosting = Hosting(config, logs)
         self.log: Partition = logs.open_private(METADATA_LOG, names.CLUSTER_METADATA, 0, _METADATA_CONFIG)
         self._image = ClusterState()  # what is committed; the machine is ahead of it
@@ -109,6 +110,7 @@ class ClusterService:
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, Topic | KafkaError]:
         """Each is created or refused on its own. With `validate_only` the topics that would be created."""
+        self._logs.require_room()
         ided = [(new, uuid4()) for new in wanted]
         start = random.randrange(1 << 16)  # noqa: S311 - only spreads load
         return await self._runtime.run(
@@ -150,6 +152,7 @@ class ClusterService:
     async def create_partitions(
         self, wanted: Sequence[MorePartitions], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
+        self._logs.require_room()
         start = random.randrange(1 << 16)  # noqa: S311 - only spreads load
         return await self._runtime.run(
             lambda machine: machine.create_partitions(wanted, start=start, validate_only=validate_only)

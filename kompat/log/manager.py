@@ -10,7 +10,7 @@ from uuid import UUID
 
 from kompat.clock import Clock
 from kompat.config.topic import TopicConfig
-from kompat.errors import DamagedData, StorageError
+from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.log.cache import TailCache
 from kompat.log.cleaning import Cleaner, CleanerSettings
 from kompat.log.commit import GroupCommit, Pending
@@ -83,6 +83,7 @@ class Logs:
         """
         partition = self._recover(log_id, topic, index, config)
         partition.store.keep_inline()
+        partition.store.is_vital = True  # a topic can be deleted on a full disk
         self._private.append(partition)
         return partition
 
@@ -108,6 +109,13 @@ class Logs:
             partition.drop()
         self._store.drop(log_id)
         return self._commit.turn()
+
+    def require_room(self) -> None:
+        """For what would need more of the disk: refused while there is too little of it."""
+        try:
+            self._store.require_room()
+        except StorageError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def stored(self) -> Iterable[LogId]:
         """Every log that the store holds something of, open or not."""

@@ -120,9 +120,10 @@ class _Data:
 class MemoryPartition:
     """PartitionStore in memory."""
 
-    __slots__ = ("_data", "_lock", "_staged")
+    __slots__ = ("_data", "_lock", "_staged", "is_vital")
 
     def __init__(self, data: _Data, staged: list[Write], lock: Lock) -> None:
+        self.is_vital = False
         self._data = data
         self._staged = staged
         self._lock = lock
@@ -244,6 +245,9 @@ class MemoryStore:
 
     def has_staged(self) -> bool:
         return bool(self._staged)
+
+    def require_room(self) -> None:
+        """Memory has it, or all is over."""
 
     def flush(self) -> None:
         writes = list(self._staged)

@@ -27,7 +27,8 @@ from kompat.types import LogId
 
 logger = logging.getLogger(__name__)
 
-CHECK_EVERY = 0.1  # seconds
+CHECK_EVERY = 0.1  # seconds, or
+CHECK_BYTES = 4 << 20  # written: a fast writer must not use the reserve up between two looks
 
 
 class RocksStore:
@@ -66,7 +67,8 @@ class RocksStore:
         self.writes: Any = None
         self.garbage = Garbage()
         self._next_check = 0.0
-        self.is_refusing = False
+        self._unchecked = 0  # bytes written since the last look
+        self._look_for_room()
 
     # -- logs ------------------------------------------------------------------------------------------------------
     def open(self, log: LogId) -> RocksPartition:
@@ -124,6 +126,7 @@ class RocksStore:
         writes, self.writes = self.writes, None
         if writes is None:
             return
+        self._unchecked += self.values.staged_bytes + writes.size_in_bytes()
         try:
             self.values.write()
             self._write(writes)
@@ -134,7 +137,7 @@ class RocksStore:
             self._discard()
             raise
         self._finish()
-        if time.monotonic() >= self._next_check:
+        if self._unchecked >= CHECK_BYTES or time.monotonic() >= self._next_check:
             self._look_for_room()
 
     def _write(self, writes: Any) -> None:
@@ -186,8 +189,13 @@ class RocksStore:
         if self.is_refusing:
             raise StorageError(f"{self._directory} has less than {self._reserve} bytes free")
 
+    def require_room(self) -> None:
+        if self.is_refusing:
+            self.check()
+
     def _look_for_room(self) -> None:
         self._next_check = time.monotonic() + CHECK_EVERY
+        self._unchecked = 0
         self.is_refusing = self._free() < self._reserve
 
     def _free(self) -> int:

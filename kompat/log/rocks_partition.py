@@ -34,7 +34,7 @@ class _Turn:
 class RocksPartition(RocksReads):
     """PartitionStore on disk. There is one for each log, so it may remember where the log ends."""
 
-    __slots__ = ("_compacted", "_end", "_files", "_inline_below", "_turn")
+    __slots__ = ("_compacted", "_end", "_files", "_inline_below", "_turn", "is_vital")
 
     def __init__(self, log: LogId, store: "RocksStore") -> None:
         super().__init__(log, store)
@@ -43,13 +43,14 @@ class RocksPartition(RocksReads):
         self._compacted: Compacted | None = None  # None: not looked up yet
         self._files = PartitionFiles(log, store)
         self._inline_below = INLINE_BELOW
+        self.is_vital = False
 
     def keep_inline(self) -> None:
         self._inline_below = _MAX
 
     def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
         store = self._store
-        if store.is_refusing:
+        if store.is_refusing and not (self.is_vital and store.database.is_open):
             store.check()
         if entry.kind is not EntryKind.DATA:
             self._append_payload(entry, batch)
@@ -150,11 +151,14 @@ class RocksPartition(RocksReads):
 
     # -- the turn's end: called by the store -----------------------------------------------------------------------
     def finish(self) -> None:
+        if self._turn is not None and self._turn.is_cut:
+            self._cuts += 1
+            self._counted = None
         self._turn = None
 
     def discard(self) -> None:
         """Nothing of the turn was written: forget what was known of the end."""
-        self._turn = self._end = self._compacted = self._counted = None
+        self._turn = self._end = self._compacted = None
         self._files.discard()
 
     def _begin(self) -> _Turn:
@@ -250,7 +254,7 @@ class RocksPartition(RocksReads):
         return self._compacted
 
     def _set_compaction(self, compacted: Compacted) -> None:
-        self._compacted, self._counted = compacted, None
+        self._compacted = compacted
         key, handle = keys.compacted_key(self._prefix), self._store.database.state_handle
         if compacted.below:
             self._store.writes.put(key, keys.compacted_value(compacted), handle)

@@ -68,6 +68,9 @@ class Run:
 class PartitionStore(Protocol):
     """One partition's part of the store."""
 
+    # May append while the disk is below its reserve: what the operator needs to make room again.
+    is_vital: bool
+
     # -- staged writes ---------------------------------------------------------------------------------------------
     def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
         """Add an entry at the end. Large batches go to the value-log file of `segment`, named by its first offset.
@@ -161,6 +164,10 @@ class LogStore(Protocol):
 
     def drop(self, log: LogId) -> None:
         """Remove a log and give its space back. Staged, like a write."""
+        ...
+
+    def require_room(self) -> None:
+        """Raises StorageError while the disk is below its reserve."""
         ...
 
     def has_staged(self) -> bool: ...

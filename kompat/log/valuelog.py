@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 SYNC_ALL_FROM = 8  # so many files or more are synced with their whole file system: one journal commit instead of many
 _libc = ctypes.CDLL(None, use_errno=True)
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has neither it nor syncfs
 _batch_start = Struct(">qi").unpack_from  # a record batch begins with its base offset and the length of the rest
 _BATCH_START_SIZE = 12
 
@@ -101,6 +102,10 @@ class ValueLog:
         file.staged.append(batch)
         file.staged_size += len(batch)
         return place
+
+    @property
+    def staged_bytes(self) -> int:
+        return sum(file.staged_size for file in self._written_to)
 
     def unstage(self, file: ValueFile) -> None:
         """The file is to be removed by this same turn."""
@@ -184,7 +189,7 @@ class ValueLog:
             raise
 
     def _sync(self, paths: set[str], directories: set[str]) -> None:
-        if len(paths) + len(directories) >= SYNC_ALL_FROM:
+        if len(paths) + len(directories) >= SYNC_ALL_FROM and hasattr(_libc, "syncfs"):
             sync_file_system(self.directory)
             return
         for path in paths:
@@ -201,7 +206,7 @@ class ValueLog:
         except FileNotFoundError:  # removed since
             return
         try:
-            os.fdatasync(opened.fd)
+            _sync_data(opened.fd)
         finally:
             self.files.release(opened)
 
