@@ -1,0 +1,390 @@
+"""Records that ask to be delivered later: parked, and appended when they are due."""
+
+import pytest
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions import firing
+from kompat.protocol.records import ControlType, Record
+from kompat.types import Millis, Offset
+from tests.extensions.support import COMMITTED, ExtendedLog, delivered, message, run
+from tests.log.support import NOW
+
+DAY = 86_400_000
+
+
+@pytest.fixture
+def log() -> ExtendedLog:
+    return ExtendedLog()
+
+
+# -- parking -----------------------------------------------------------------------------------------------------------
+def test_a_delayed_record_is_delivered_at_its_time_and_not_before(log: ExtendedLog) -> None:
+    log.send("later", delay_ms=1000)
+
+    log.pass_time(999)
+    assert log.texts() == []
+    log.pass_time(1)
+    assert log.texts() == ["later"]
+
+
+def test_a_delivered_record_has_its_due_time_and_tells_its_slot_and_original_time(log: ExtendedLog) -> None:
+    log.send("first")
+    slot = log.send("later", delay_ms=1000)
+
+    log.pass_time(5000)
+
+    [_, record] = log.records()
+    assert (record.offset, record.timestamp, record.key) == (2, NOW + 1000, b"k")
+    assert delivered(record) == (slot, NOW) == (1, NOW)
+    assert record.headers[0] == ("kompat-delay-ms", b"1000")
+
+
+def test_the_slot_of_a_delayed_batch_is_an_empty_batch_with_its_producer_and_offsets(log: ExtendedLog) -> None:
+    batch = [message(str(i), now=NOW, delay_ms=1000) for i in range(3)]
+
+    base = log.send_all(batch, producer_id=7, producer_epoch=2, base_sequence=5, compression=4)
+
+    [slot] = log.headers_of_batches()
+    assert (base, slot.record_count, slot.last_offset_delta, slot.compression) == (0, 0, 2, 0)
+    assert (slot.producer_id, slot.producer_epoch, slot.base_sequence) == (7, 2, 5)
+    assert log.partition.log_end_offset == 3
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_mixed_batch_keeps_its_other_records_their_offsets_and_its_codec(log: ExtendedLog, codec: int) -> None:
+    batch = [message(v, now=NOW, **({"delay_ms": 10} if v == "late" else {})) for v in ("a", "late", "b", "late")]
+
+    log.send_all(batch, compression=codec)
+
+    [header] = log.headers_of_batches()
+    assert (header.record_count, header.last_offset_delta, header.compression) == (2, 3, codec)
+    assert [(r.offset, r.value) for r in log.records()] == [(0, b"a"), (2, b"b")]
+    log.pass_time(10)
+    assert [(r.offset, r.value) for r in log.records(3)] == [(4, b"late"), (5, b"late")]
+    assert log.headers_of_batches()[-1].compression == codec
+
+
+def test_large_records_wait_compressed_and_are_delivered_whole(log: ExtendedLog) -> None:
+    record = message("x" * 100_000, now=NOW, delay_ms=10)
+    log.send_all([record], compression=4)
+
+    assert log.delays.statistics().size < 1000
+    log.pass_time(10)
+    assert log.texts() == ["x" * 100_000]
+
+
+def test_a_time_that_has_passed_delivers_at_once(log: ExtendedLog) -> None:
+    log.send("past", deliver_at=NOW - 1)
+    log.send("now", delay_ms=0)
+    log.send("longago", deliver_at="1999-12-31T23:59:59Z")
+
+    assert log.texts() == ["past", "now", "longago"]
+    assert log.delays.statistics().waiting == 0
+
+
+def test_a_retry_of_a_delayed_batch_is_recognised(log: ExtendedLog) -> None:
+    batch = [message("once", now=NOW, delay_ms=1000)]
+    numbers = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    first = log.send_all(batch, **numbers)
+
+    log.restart()
+    again = log.send_all(batch, **numbers)
+
+    assert (first, again) == (0, 0)
+    log.pass_time(1000)
+    log.send_all(batch, **numbers)
+    assert log.texts() == ["once"]
+
+
+def test_a_topic_may_turn_extensions_off(log: ExtendedLog) -> None:
+    log.send("parked", delay_ms=1000)
+    log.configure(kompat_extensions_enable=False)
+    log.send("plain", delay_ms=1000)
+    log.send("nonsense", delay_ms="soon")
+
+    assert log.texts() == ["plain", "nonsense"]
+    log.pass_time(1000)
+    assert log.texts() == ["plain", "nonsense", "parked"]
+
+
+# -- refusing ----------------------------------------------------------------------------------------------------------
+def test_a_wrong_header_refuses_the_batch_and_names_header_value_and_records(log: ExtendedLog) -> None:
+    batch = [message("v", now=NOW, **asked) for asked in ({}, {"delay_ms": "soon"}, {"delay_ms": 1}, {"ttl_ms": -1})]
+
+    with pytest.raises(KafkaError) as raised:
+        log.stage_all(batch)
+
+    assert raised.value.code is ErrorCode.INVALID_RECORD
+    errors = raised.value.record_errors  # type: ignore[attr-defined]
+    assert [(e.batch_index, "kompat-delay-ms: 'soon'" in e.message) for e in errors] == [(1, True), (3, False)]
+    assert "kompat-ttl-ms: '-1'" in errors[1].message
+    assert log.partition.log_end_offset == 0
+    assert not log.store.has_staged()
+
+
+def test_a_delay_beyond_the_topics_limit_is_refused(log: ExtendedLog) -> None:
+    assert "kompat.delay.max.ms" in log.refused(delay_ms=7 * DAY + 1).message
+    assert log.refused(deliver_at=NOW + 7 * DAY + 1).code is ErrorCode.INVALID_RECORD
+    log.send("v", delay_ms=7 * DAY)
+    log.configure(kompat_delay_max_ms=0)
+    assert "(0)" in log.refused(delay_ms=1).message
+    log.send("v", delay_ms=0)
+
+
+# -- order -------------------------------------------------------------------------------------------------------------
+def test_records_are_delivered_by_due_time_and_then_by_slot(log: ExtendedLog) -> None:
+    for name, delay in (("c", 30), ("a", 10), ("b1", 20), ("b2", 20)):
+        log.send(name, delay_ms=delay)
+
+    log.pass_time(100)
+
+    assert log.texts() == ["a", "b1", "b2", "c"]
+    assert len({h.base_offset for h in log.headers_of_batches()[4:]}) == 1  # all in one batch
+
+
+def test_many_that_are_due_together_are_delivered_in_several_appends(
+    log: ExtendedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(firing, "AT_ONCE", 4)
+    log.send_all([message(str(i), now=NOW, delay_ms=10) for i in range(10)])
+
+    log.pass_time(10)
+
+    assert log.texts() == [str(i) for i in range(10)]
+    assert [h.record_count for h in log.headers_of_batches()] == [0, 4, 4, 2]
+
+
+def test_one_append_delivers_no_more_bytes_than_others_can_wait_for(
+    log: ExtendedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(firing, "BYTES_AT_ONCE", 500)
+    log.send_all([message("x" * size, now=NOW, delay_ms=10) for size in (100, 100, 1000, 10)])
+
+    log.pass_time(10)
+
+    assert [h.record_count for h in log.headers_of_batches()] == [0, 2, 1, 1]
+
+
+# -- schedule ids ------------------------------------------------------------------------------------------------------
+def test_a_record_takes_the_place_of_the_one_that_waits_under_its_schedule_id(log: ExtendedLog) -> None:
+    log.send("old", delay_ms=10, schedule_id="reminder")
+    log.send("other", delay_ms=10, schedule_id="another")
+    log.send("new", delay_ms=20, schedule_id="reminder")
+
+    assert log.waiting() == ["other", "new"]
+    log.pass_time(100)
+    assert log.texts() == ["other", "new"]
+
+
+def test_a_schedule_id_is_free_again_after_delivery(log: ExtendedLog) -> None:
+    log.send("one", delay_ms=10, schedule_id="id")
+    log.pass_time(10)
+    log.send("two", delay_ms=10, schedule_id="id")
+    log.pass_time(10)
+
+    assert log.texts() == ["one", "two"]
+
+
+def test_within_a_batch_the_last_of_a_schedule_id_counts(log: ExtendedLog) -> None:
+    log.send_all([message(v, now=NOW, delay_ms=10, schedule_id="id") for v in ("a", "b", "c")])
+
+    log.pass_time(10)
+
+    assert log.texts() == ["c"]
+    assert log.delays.statistics().waiting == 0
+
+
+def test_a_record_without_delay_ends_the_wait_of_its_schedule_id(log: ExtendedLog) -> None:
+    log.send("later", delay_ms=10, schedule_id="id")
+    log.send(None, schedule_id="id")
+
+    log.pass_time(10)
+
+    assert log.texts() == ["-"]
+
+
+# -- transactions ------------------------------------------------------------------------------------------------------
+def in_transaction(log: ExtendedLog, *records: Record, producer: int = 7, sequence: int = 0) -> Offset:
+    return log.send_all(records, producer_id=producer, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+
+
+def test_a_commit_lets_a_transactions_records_wait_and_an_abort_drops_them(log: ExtendedLog) -> None:
+    in_transaction(log, message("kept", now=NOW, delay_ms=10), producer=7)
+    in_transaction(log, message("dropped", now=NOW, delay_ms=10), producer=8)
+    assert log.waiting() == []
+
+    log.end_transaction(ControlType.COMMIT, 7)
+    log.end_transaction(ControlType.ABORT, 8)
+
+    assert log.waiting() == ["kept"]
+    log.pass_time(10)
+    assert "kept" in log.texts(COMMITTED)
+    assert "dropped" not in log.texts()
+
+
+def test_a_record_of_an_open_transaction_is_not_delivered_when_due_but_when_committed(log: ExtendedLog) -> None:
+    in_transaction(log, message("late", now=NOW, delay_ms=10))
+    log.pass_time(1000)
+    assert log.texts() == []
+
+    log.end_transaction(ControlType.COMMIT, 7)
+    log.deliver()
+
+    [record] = [r for r in log.records() if r.value == b"late"]
+    assert record.timestamp == NOW + 10
+
+
+def test_a_delivered_record_is_outside_its_transaction_and_others(log: ExtendedLog) -> None:
+    in_transaction(log, message("late", now=NOW, delay_ms=10))
+    log.end_transaction(ControlType.COMMIT, 7)
+    log.pass_time(10)
+
+    header = log.headers_of_batches()[-1]
+    assert (header.producer_id, header.is_transactional) == (-1, False)
+
+
+def test_a_transaction_replaces_a_schedule_only_when_it_is_committed(log: ExtendedLog) -> None:
+    log.send("old", delay_ms=10, schedule_id="id")
+    in_transaction(log, message("new", now=NOW, delay_ms=20, schedule_id="id"), producer=7)
+    in_transaction(log, message(None, now=NOW, schedule_id="id"), producer=8)
+    log.end_transaction(ControlType.ABORT, 8)
+    assert log.waiting() == ["old"]
+
+    log.end_transaction(ControlType.COMMIT, 7)
+    assert log.waiting() == ["new"]
+
+    in_transaction(log, message(None, now=NOW, schedule_id="id"), producer=8, sequence=1)
+    log.end_transaction(ControlType.COMMIT, 8)
+    assert log.waiting() == []
+    assert log.delays.statistics().undecided == 0
+
+
+# -- what else happens to a log ----------------------------------------------------------------------------------------
+def test_neither_retention_nor_delete_records_touch_what_waits(log: ExtendedLog) -> None:
+    log.configure(retention_ms=1000, segment_ms=1000)
+    log.send("survivor", delay_ms=100_000)
+    log.send("gone")
+    log.clock.advance(50_000)
+    log.partition.enforce_retention(log.now)
+    log.run(log.partition.delete_records(Offset(-1)))
+    log.restart()
+    assert log.texts() == []
+
+    log.pass_time(50_000)
+    assert log.texts() == ["survivor"]
+    log.partition.enforce_retention(log.now)
+    assert log.texts() == ["survivor"]
+
+
+def test_compaction_does_not_touch_what_waits_and_then_keeps_the_newest_by_delivery() -> None:
+    log = ExtendedLog(compact=True, delete=False, segment_bytes=200)
+    log.send("waited", key="a", delay_ms=1000)
+    log.send("at once", key="a")
+    for _ in range(5):
+        log.send("filler", key="b")
+    log.compact()
+    log.pass_time(1000)
+    for _ in range(5):
+        log.send("filler", key="b")
+    log.compact()
+
+    assert [r.value for r in log.records() if r.key == b"a"] == [b"waited"]
+
+
+def test_a_dropped_topic_delivers_nothing(log: ExtendedLog) -> None:
+    log.send("never", delay_ms=10)
+
+    log.partition.drop()
+    log.pass_time(1000)
+
+    assert log.firing.fired == 0
+
+
+def test_offsets_by_time_are_those_of_records_that_are_there(log: ExtendedLog) -> None:
+    log.send("first")
+    log.clock.advance(50)
+    log.send("later", delay_ms=1000)
+
+    newest = run(log.partition.max_timestamp_offset())
+    assert newest is not None
+    assert (newest.offset, newest.timestamp) == (0, NOW)
+    assert run(log.partition.offset_for_time(Millis(NOW + 1))) is None
+    log.restart()
+    log.pass_time(1000)
+    found = run(log.partition.offset_for_time(Millis(NOW + 1)))
+    assert found is not None
+    assert (found.offset, found.timestamp) == (2, NOW + 1050)
+
+
+def test_under_log_append_time_a_record_has_the_time_of_its_delivery() -> None:
+    log = ExtendedLog(message_timestamp_type="LogAppendTime")
+    log.send("later", delay_ms=1000)
+    log.pass_time(1500)
+
+    [record] = log.records()
+    assert record.timestamp == NOW + 1500
+    assert delivered(record) == (0, NOW)
+
+
+# -- restarts and refusals ---------------------------------------------------------------------------------------------
+def test_what_waits_is_delivered_after_a_restart_however_it_ended(log: ExtendedLog) -> None:
+    log.send("a", delay_ms=1000)
+    log.kill()
+    log.send("b", delay_ms=500)
+    log.restart()
+
+    log.pass_time(2000)
+
+    assert log.texts() == ["b", "a"]
+
+
+def test_a_kill_before_the_delivery_is_written_delivers_it_afterwards_once(log: ExtendedLog) -> None:
+    log.send("once", delay_ms=10)
+    log.clock.advance(10)
+    log.firing.wake()  # staged
+    assert log.partition.log_end_offset == 2
+
+    log.kill()
+    assert log.partition.log_end_offset == 1
+    log.deliver()
+    log.kill()
+    log.deliver()
+
+    assert log.texts() == ["once"]
+
+
+def test_a_full_disk_puts_a_delivery_off(log: ExtendedLog) -> None:
+    log.send("once", delay_ms=10)
+    log.store.is_full = True
+    log.pass_time(10)
+    log.store.is_full = False
+    assert log.texts() == []
+    assert log.waiting() == ["once"]
+
+    log.pass_time(firing.RETRY_MS)
+
+    assert log.texts() == ["once"]
+
+
+def test_a_disk_below_its_reserve_puts_a_delivery_off(log: ExtendedLog) -> None:
+    log.send("once", delay_ms=10)
+    log.store.is_refusing = True
+    log.pass_time(10)
+    log.store.is_refusing = False
+    assert log.texts() == []
+
+    log.pass_time(firing.RETRY_MS)
+
+    assert log.texts() == ["once"]
+
+
+def test_a_delay_that_the_disk_refused_is_not_delivered(log: ExtendedLog) -> None:
+    log.stage_all([message("never", now=NOW, delay_ms=10)])
+    log.store.is_full = True
+    log.commit.end_turn()
+    log.store.is_full = False
+
+    log.pass_time(10_000)
+
+    assert log.texts() == []
+    assert log.waiting() == []
