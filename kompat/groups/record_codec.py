@@ -158,6 +158,22 @@ def _read_group(reader: Reader) -> GroupMetadataValue:
     version = _version(reader, 4)
     flexible = version >= 4
     nullable = reader.compact_string if flexible else reader.nullable_string
+    protocol_type = reader.compact_text() if flexible else reader.string()
+    generation, protocol, leader = reader.int32(), nullable(), nullable()
+    timestamp = reader.int64() if version >= 2 else -1
+    array = reader.compact_array if flexible else reader.array
+    return GroupMetadataValue(
+        protocol_type=protocol_type,
+        generation=generation,
+        protocol=protocol,
+        leader=leader,
+        current_state_timestamp=timestamp,
+        members=array(lambda: _read_group_member(reader, version)),
+    )
+
+
+def _read_group_member(reader: Reader, version: int) -> GroupMetadataMember:
+    flexible = version >= 4
 
     def text() -> str:
         return reader.compact_text() if flexible else reader.string()
@@ -165,36 +181,24 @@ def _read_group(reader: Reader) -> GroupMetadataValue:
     def data() -> bytes:
         return reader.compact_bytes() if flexible else reader.nullable_bytes() or b""
 
-    def member() -> GroupMetadataMember:
-        member_id = text()
-        instance_id = nullable() if version >= 3 else None
-        client_id, client_host = text(), text()
-        rebalance_timeout = reader.int32() if version >= 1 else -1
-        session_timeout = reader.int32()
-        subscription, assignment = data(), data()
-        if flexible:
-            reader.tags()
-        return GroupMetadataMember(
-            member_id=member_id,
-            group_instance_id=instance_id,
-            client_id=client_id,
-            client_host=client_host,
-            rebalance_timeout=session_timeout if rebalance_timeout == -1 else rebalance_timeout,
-            session_timeout=session_timeout,
-            subscription=subscription,
-            assignment=assignment,
-        )
-
-    protocol_type, generation = text(), reader.int32()
-    protocol, leader = nullable(), nullable()
-    timestamp = reader.int64() if version >= 2 else -1
-    return GroupMetadataValue(
-        protocol_type=protocol_type,
-        generation=generation,
-        protocol=protocol,
-        leader=leader,
-        current_state_timestamp=timestamp,
-        members=reader.compact_array(member) if flexible else reader.array(member),
+    nullable = reader.compact_string if flexible else reader.nullable_string
+    member_id = text()
+    instance_id = nullable() if version >= 3 else None
+    client_id, client_host = text(), text()
+    rebalance_timeout = reader.int32() if version >= 1 else -1
+    session_timeout = reader.int32()
+    subscription, assignment = data(), data()
+    if flexible:
+        reader.tags()
+    return GroupMetadataMember(
+        member_id=member_id,
+        group_instance_id=instance_id,
+        client_id=client_id,
+        client_host=client_host,
+        rebalance_timeout=session_timeout if rebalance_timeout == -1 else rebalance_timeout,
+        session_timeout=session_timeout,
+        subscription=subscription,
+        assignment=assignment,
     )
 
 
