@@ -1,5 +1,6 @@
 """The tables are Kafka's: held against what a Kafka 4.3 answers to DescribeConfigs."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,14 @@ def test_topic_and_group_settings_take_their_defaults_from_the_settings_kafka_na
 def test_every_used_setting_is_documented(kind: str) -> None:
     for definition in TABLES[kind].values():
         assert definition.documentation.endswith("."), definition.name
+
+
+def test_every_setting_that_the_readme_explains_exists() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    named = re.findall(r"^\| `([a-z.]+)`", readme, re.MULTILINE)
+
+    assert named
+    assert [name for name in named if name not in BROKER] == []
 
 
 def test_what_is_unsupported_is_taken_at_its_default_only() -> None:
