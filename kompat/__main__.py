@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import sys
 from collections.abc import Sequence
@@ -63,6 +64,7 @@ def _run(config: BrokerConfig) -> int:
     from kompat.broker import Broker, Unstartable, run_until_signal
 
     logs.set_up()
+    _raise_file_limit()
 
     def ready(broker: Broker) -> None:
         gc.freeze()
@@ -75,6 +77,17 @@ def _run(config: BrokerConfig) -> int:
     except Unstartable as error:
         return _refuse(error)
     return 0
+
+
+def _raise_file_limit() -> None:
+    """To what the system allows, as a JVM does: the usual 1024 is less than a broker's files and clients together."""
+    try:
+        import resource
+    except ImportError:  # there is no such limit on Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # macOS says "unlimited" and means something else
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _refuse(error: Exception) -> int:

@@ -1,3 +1,4 @@
+import resource
 import signal
 import socket
 import struct
@@ -33,6 +34,16 @@ def test_the_ready_line_is_all_that_is_on_stdout_and_sigterm_ends_with_0() -> No
     assert status == 0
     assert out == ""
     assert all(line.startswith("time=") for line in err.splitlines())
+
+
+def test_clients_and_files_may_be_as_many_as_the_system_allows() -> None:
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, most), most))
+    try:
+        with started(*MEMORY) as broker:
+            assert resource.prlimit(broker.popen.pid, resource.RLIMIT_NOFILE) == (most, most)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, most))
 
 
 def test_an_interrupt_from_the_keyboard_ends_with_0_too() -> None:
