@@ -190,7 +190,9 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="a setting for kompat, name=value")
     args = parser.parse_args()
     wanted = args.only.split(",")
-    plan = [m for m in measures() if any(w in m.name for w in wanted)]
+    chosen = {m.name for m in measures() if any(w in m.name for w in wanted)}
+    chosen |= {m.reads for m in measures() if m.name in chosen}  # what a measure reads has to be produced
+    plan = [m for m in measures() if m.name in chosen]
     directory = Path(tempfile.mkdtemp(prefix="kompat-bench-"))
     brokers: list[Process] = []
     try:
