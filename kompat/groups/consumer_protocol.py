@@ -6,7 +6,7 @@ For other protocol types (`connect`, `sr`) these bytes are opaque and never open
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kompat.groups.wire import MalformedBytesError, Reader, Writer
+from kompat.protocol.primitives import MalformedBytesError, Reader, Writer
 
 PROTOCOL_TYPE = "consumer"
 HIGHEST_VERSION = 3

@@ -14,14 +14,14 @@ from kompat.groups.records import (
     EpochsByPartition,
     MemberState,
 )
-from kompat.groups.wire import MalformedBytesError, Reader, Writer
+from kompat.protocol.primitives import MalformedBytesError, Reader, Writer
 
 _MEMBER_STATES = frozenset(MemberState)
 # Kafka's schema has it so that a missing tag is an empty struct: that there is none has to be said.
 _DEFAULT_CLASSIC_MEMBER = ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
 
 
-def _version_zero(reader: Reader) -> None:
+def version_zero(reader: Reader) -> None:
     version = reader.int16()
     if version != 0:
         raise MalformedBytesError(f"value version {version}, known is 0")
@@ -34,7 +34,7 @@ def write_epoch(out: Writer, value: ConsumerGroupMetadataValue) -> None:
 
 
 def read_epoch(reader: Reader) -> ConsumerGroupMetadataValue:
-    _version_zero(reader)
+    version_zero(reader)
     epoch = reader.int32()
     return ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=_tagged_int64(reader))
 
@@ -85,7 +85,7 @@ def _classic_member(value: ClassicMemberMetadata | None) -> bytes:
 
 
 def read_member(reader: Reader) -> ConsumerGroupMemberMetadataValue:
-    _version_zero(reader)
+    version_zero(reader)
     return ConsumerGroupMemberMetadataValue(
         instance_id=reader.compact_string(),
         rack_id=reader.compact_string(),
@@ -122,7 +122,7 @@ def write_target_epoch(out: Writer, value: ConsumerGroupTargetAssignmentMetadata
 
 
 def read_target_epoch(reader: Reader) -> ConsumerGroupTargetAssignmentMetadataValue:
-    _version_zero(reader)
+    version_zero(reader)
     epoch = reader.int32()
     return ConsumerGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=_tagged_int64(reader)
@@ -140,7 +140,7 @@ def write_target(out: Writer, value: Assignment) -> None:
 
 
 def read_target(reader: Reader) -> dict[UUID, frozenset[int]]:
-    _version_zero(reader)
+    version_zero(reader)
 
     def topic() -> tuple[UUID, frozenset[int]]:
         entry = (reader.uuid(), frozenset(reader.compact_array(reader.int32)))
@@ -170,7 +170,7 @@ def write_current(out: Writer, value: ConsumerGroupCurrentMemberAssignmentValue)
 
 
 def read_current(reader: Reader) -> ConsumerGroupCurrentMemberAssignmentValue:
-    _version_zero(reader)
+    version_zero(reader)
     member_epoch, previous, state = reader.int32(), reader.int32(), reader.int8()
     assigned, pending = (_read_epochs(reader, max(member_epoch, 0)) for _ in range(2))
     reader.tags()
@@ -211,7 +211,7 @@ def write_regex(out: Writer, value: ConsumerGroupRegularExpressionValue) -> None
 
 
 def read_regex(reader: Reader) -> ConsumerGroupRegularExpressionValue:
-    _version_zero(reader)
+    version_zero(reader)
     value = ConsumerGroupRegularExpressionValue(
         topics=reader.compact_array(reader.compact_text), version=reader.int64(), timestamp=reader.int64()
     )

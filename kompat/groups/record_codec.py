@@ -8,6 +8,7 @@ from typing import Any
 
 from kompat.errors import DamagedData
 from kompat.groups import consumer_record_codec as values
+from kompat.groups import share_record_codec as share_values
 from kompat.groups.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -21,9 +22,15 @@ from kompat.groups.records import (
     GroupMetadataValue,
     OffsetCommit,
     OffsetCommitValue,
+    ShareGroupCurrentMemberAssignment,
+    ShareGroupMemberMetadata,
+    ShareGroupMetadata,
+    ShareGroupStatePartitionMetadata,
+    ShareGroupTargetAssignmentMember,
+    ShareGroupTargetAssignmentMetadata,
     StoredRecord,
 )
-from kompat.groups.wire import MalformedBytesError, Reader, Writer
+from kompat.protocol.primitives import MalformedBytesError, Reader, Writer
 from kompat.types import NO_PRODUCER, ZERO_UUID, Buffer, ProducerEpoch, ProducerId
 
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
@@ -58,7 +65,7 @@ def decode(
     producer_id: ProducerId = NO_PRODUCER,
     producer_epoch: ProducerEpoch = ProducerEpoch(-1),  # noqa: B008 - a NewType of an int is immutable
 ) -> StoredRecord | None:
-    """The record of these bytes; None for a type that is not of consumer groups (share and streams groups, newer brokers)."""
+    """The record of these bytes; None for a type that is not known here (streams groups, newer brokers)."""
     try:
         reader = Reader(key)
         kind = reader.int16()
@@ -210,6 +217,12 @@ _ENCODERS: dict[type, tuple[int, Callable[[Writer, Any], None]]] = {
     ConsumerGroupTargetAssignmentMetadata: (6, values.write_target_epoch),
     ConsumerGroupTargetAssignmentMember: (7, values.write_target),
     ConsumerGroupCurrentMemberAssignment: (8, values.write_current),
+    ShareGroupMemberMetadata: (10, share_values.write_member),
+    ShareGroupMetadata: (11, share_values.write_epoch),
+    ShareGroupTargetAssignmentMetadata: (12, values.write_target_epoch),
+    ShareGroupTargetAssignmentMember: (13, values.write_target),
+    ShareGroupCurrentMemberAssignment: (14, share_values.write_current),
+    ShareGroupStatePartitionMetadata: (15, share_values.write_states),
     ConsumerGroupRegularExpression: (CONSUMER_GROUP_REGULAR_EXPRESSION, values.write_regex),
 }
 _VALUE_READERS: dict[type, Callable[[Reader], Any]] = {
@@ -220,6 +233,12 @@ _VALUE_READERS: dict[type, Callable[[Reader], Any]] = {
     ConsumerGroupTargetAssignmentMetadata: values.read_target_epoch,
     ConsumerGroupTargetAssignmentMember: values.read_target,
     ConsumerGroupCurrentMemberAssignment: values.read_current,
+    ShareGroupMemberMetadata: share_values.read_member,
+    ShareGroupMetadata: share_values.read_epoch,
+    ShareGroupTargetAssignmentMetadata: values.read_target_epoch,
+    ShareGroupTargetAssignmentMember: values.read_target,
+    ShareGroupCurrentMemberAssignment: share_values.read_current,
+    ShareGroupStatePartitionMetadata: share_values.read_states,
     ConsumerGroupRegularExpression: values.read_regex,
 }
 

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TypeVar
 from uuid import UUID
 
@@ -12,6 +13,12 @@ T = TypeVar("T")
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
+
+
+@lru_cache(maxsize=4_096)
+def shared_uuid(data: bytes) -> UUID:
+    """Logs hold the same few topic ids again and again: one object each is enough."""
+    return UUID(bytes=data)
 
 
 class MalformedBytesError(ValueError):
@@ -138,7 +145,7 @@ class Reader:
         raise MalformedBytesError("a varint of more than five bytes")
 
     def uuid(self) -> UUID:
-        return UUID(bytes=self.raw(16))
+        return shared_uuid(self.raw(16))
 
     def raw(self, size: int) -> bytes:
         start = self._take(size)

@@ -33,7 +33,7 @@ from kompat.groups.machine.messages import (
 from kompat.groups.machine.topics import TopicInfo, TopicTable
 from kompat.groups.record_codec import decode, encode
 from kompat.groups.records import EndTransaction, GroupRecord, OffsetCommit
-from kompat.groups.wire import Writer
+from kompat.protocol.primitives import Writer
 from kompat.types import Millis
 
 T = TypeVar("T")

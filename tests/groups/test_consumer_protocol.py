@@ -8,7 +8,7 @@ from kompat.groups.consumer_protocol import (
     parse_subscribed_topics,
     parse_subscription,
 )
-from kompat.groups.wire import MalformedBytesError
+from kompat.protocol.primitives import MalformedBytesError
 
 TOPICS = "00000002" + "000161" + "000162"  # ["a", "b"]
 NO_USER_DATA = "ffffffff"

@@ -14,7 +14,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.consumer_protocol import PROTOCOL_TYPE, parse_subscribed_topics
 from kompat.groups.machine.messages import JoinedMember, JoinReply, Token
 from kompat.groups.records import GroupMetadata, GroupMetadataMember, GroupMetadataValue
-from kompat.groups.wire import MalformedBytesError
+from kompat.protocol.primitives import MalformedBytesError
 from kompat.types import Millis
 
 

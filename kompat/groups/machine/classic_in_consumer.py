@@ -29,7 +29,7 @@ from kompat.groups.machine.messages import (
 from kompat.groups.machine.migration import Migration, successor, version_of
 from kompat.groups.machine.state import GroupState, TimerKey, TimerKind, Turn
 from kompat.groups.records import ClassicMemberMetadata, MemberState
-from kompat.groups.wire import MalformedBytesError
+from kompat.protocol.primitives import MalformedBytesError
 
 
 class ClassicInConsumer:

@@ -31,7 +31,7 @@ from kompat.groups.records import (
     ConsumerGroupTargetAssignmentMetadataValue,
     GroupMetadata,
 )
-from kompat.groups.wire import MalformedBytesError
+from kompat.protocol.primitives import MalformedBytesError
 
 CONSUMER_TIMERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.REJOIN, TimerKind.SYNC)
 
