@@ -30,6 +30,7 @@ R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
 
+_FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 _READ_BYTES = 4 << 20
 _SNAPSHOT_AFTER_BYTES = 1 << 20  # of log since the last one, and no less than that one's size
 _TURN_SECONDS = 0.01  # a long replay lets others run this often
@@ -124,8 +125,10 @@ class Runtime(Generic[M, R]):
             # All of a decision goes into one turn of the group commit: it is written as a whole or not at all.
             try:
                 appended = self.partition.append(memoryview(batch), origin=Origin.INTERNAL)
-            except KafkaError:
-                self._is_loaded = appended is None  # what was appended before it has to be read back
+            except KafkaError as error:
+                # A producer that was fenced has changed nothing. Else what the machine remembers besides its records,
+                # and whom it wanted to answer, has run ahead of the log: it is built anew.
+                self._is_loaded = appended is None and error.code in _FENCED
                 raise
             self._since_snapshot += len(batch)
         if appended is None:
