@@ -51,6 +51,7 @@ class Garbage:
     sweeps: list[tuple[bytes, int, int]] = field(default_factory=list)  # log, segment, number: maybe pointed to no more
     freed: list[Freed] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)  # paths that are not written to any more
+    rewritten: set[str] = field(default_factory=set)  # paths of what replaces batches of the swept files
 
     def is_empty(self) -> bool:
         return not (self.doomed or self.sweeps or self.freed or self.finished)
@@ -75,6 +76,9 @@ class Collector:
                 garbage.doomed.append(key[1:].decode())
             else:
                 garbage.sweeps.append(keys.swept_file(key))
+        # Which files hold what replaces those is forgotten: it may be any of the same log.
+        for log in {keys.log_id(log) for log, _, _ in garbage.sweeps}:
+            garbage.rewritten.update(self._values.path(name) for _, _, name in self._values.names(log))
         self._collect(garbage)
 
     def submit(self, garbage: Garbage) -> None:
@@ -103,6 +107,8 @@ class Collector:
             self._values.sync_file(path)
         if not (garbage.doomed or garbage.sweeps):
             return
+        # What replaces a file's batches has to be on the disk before that file goes: it may have been there for years.
+        self._values.sync_files(garbage.rewritten)
         self._database.sync()
         notes = [keys.doomed_key(name) for name in garbage.doomed]
         doomed = list(garbage.doomed)

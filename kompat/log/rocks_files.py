@@ -58,6 +58,7 @@ class PartitionFiles:
         if file is None:
             self._is_first = False  # else an append could take the cleaner's file for its own
             file = self._rewriting[segment] = self._new(segment)
+        self._store.garbage.rewritten.add(file.path)
         return file
 
     def leave(self, segment: int, number: int) -> None:

@@ -200,6 +200,10 @@ class ValueLog:
         if directories:
             sync_directory(self.directory)
 
+    def sync_files(self, paths: set[str]) -> None:
+        """These, and that they are where they are."""
+        self._sync(paths, {os.path.dirname(path) for path in paths})
+
     def sync_file(self, path: str) -> None:
         try:
             opened = self.files.acquire(path)

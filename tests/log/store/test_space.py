@@ -151,6 +151,34 @@ def test_a_cleaned_file_goes_with_its_last_batch(store: RocksStore, data: Path) 
     assert partition.size() == 9 * 3000 + 2 * 5000
 
 
+def test_what_replaces_a_file_is_on_the_disk_before_the_file_goes(
+    store: RocksStore, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(store, LOG, 0, 9, 5000)
+    write(store, LOG, 10, 11, 5000, 10)
+    old = set(data.glob("values/*/*"))
+    events: list[tuple[str, str]] = []
+    force, unlink = ValueLog.sync_file, os.unlink
+
+    def forced(values: ValueLog, path: str) -> None:
+        force(values, path)
+        events.append(("forced", path))
+
+    def unlinked(path: str) -> None:
+        events.append(("unlinked", path))
+        unlink(path)
+
+    monkeypatch.setattr(ValueLog, "sync_file", forced)
+    monkeypatch.setattr(os, "unlink", unlinked)
+    store.open(LOG).rewrite([_rewritten(offset, 3000) for offset in range(10)], Offset(0))
+    store.flush()
+    store.wait_for_garbage()
+
+    (new,) = set(data.glob("values/*/*")) - old
+    (gone,) = old - set(data.glob("values/*/*"))
+    assert events.index(("forced", str(new))) < events.index(("unlinked", str(gone)))
+
+
 def test_a_killed_broker_leaves_no_garbage_for_ever(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
