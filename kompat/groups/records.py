@@ -4,9 +4,9 @@ The names are those of Kafka's schemas; `record_codec` has their bytes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from kompat.types import NO_PRODUCER, ZERO_UUID, ProducerEpoch, ProducerId
@@ -190,5 +190,99 @@ ConsumerGroupRecord: TypeAlias = (
     | ConsumerGroupCurrentMemberAssignment
     | ConsumerGroupRegularExpression
 )
-StoredRecord: TypeAlias = OffsetCommit | GroupMetadata | ConsumerGroupRecord  # has a key and a value
+
+
+# --- share groups (KIP-932)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupMemberMetadataValue:
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]  # sorted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupMemberMetadata:
+    group_id: str
+    member_id: str
+    value: ShareGroupMemberMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupMetadataValue:
+    epoch: int
+    metadata_hash: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupMetadata:
+    group_id: str
+    value: ShareGroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupTargetAssignmentMetadata:
+    group_id: str
+    value: ConsumerGroupTargetAssignmentMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupTargetAssignmentMember:
+    group_id: str
+    member_id: str
+    value: Assignment | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupCurrentMemberAssignmentValue:
+    member_epoch: int
+    previous_member_epoch: int
+    state: MemberState
+    assigned_partitions: Assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupCurrentMemberAssignment:
+    group_id: str
+    member_id: str
+    value: ShareGroupCurrentMemberAssignmentValue | None
+
+
+class TopicPart(NamedTuple):
+    """Partitions of a topic, under the name it had."""
+
+    name: str
+    partitions: frozenset[int]
+
+
+TopicParts: TypeAlias = Mapping[UUID, TopicPart]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupStatePartitionMetadataValue:
+    """How far the group's state of each partition is in `__share_group_state`."""
+
+    initializing_topics: TopicParts = field(default_factory=dict)
+    initialized_topics: TopicParts = field(default_factory=dict)
+    deleting_topics: Mapping[UUID, str] = field(default_factory=dict)  # → its name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupStatePartitionMetadata:
+    group_id: str
+    value: ShareGroupStatePartitionMetadataValue | None
+
+
+ShareGroupRecord: TypeAlias = (
+    ShareGroupMemberMetadata
+    | ShareGroupMetadata
+    | ShareGroupTargetAssignmentMetadata
+    | ShareGroupTargetAssignmentMember
+    | ShareGroupCurrentMemberAssignment
+    | ShareGroupStatePartitionMetadata
+)
+
+StoredRecord: TypeAlias = OffsetCommit | GroupMetadata | ConsumerGroupRecord | ShareGroupRecord  # has a key and a value
 GroupRecord: TypeAlias = StoredRecord | EndTransaction
