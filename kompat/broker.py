@@ -109,6 +109,7 @@ class Broker:
             logs=logs,
             groups=coordinators.groups,
             transactions=coordinators.transactions,
+            shares=coordinators.shares,
             delays=extensions.delays,
             node_id=NodeId(config.node_id),
             version=__version__,

@@ -6,6 +6,8 @@ They know nothing of each other: that a transaction's end also settles offsets i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 from kompat.clock import Clock
@@ -19,12 +21,15 @@ from kompat.groups.service import GroupService
 from kompat.log.manager import Logs
 from kompat.log.partition import Origin, Partition
 from kompat.protocol.records import ControlType, control_batch
+from kompat.share.machine.settings import ShareSettings
+from kompat.share.service import ShareService
 from kompat.txn.machine import TransactionMachine
 from kompat.txn.service import Marker, TransactionService
 from kompat.types import TopicPartition
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
+SHARES = "__share_group_state"
 
 
 class Coordinators:
@@ -43,22 +48,37 @@ class Coordinators:
             markers=self,
             clock=clock,
         )
+        self.shares = ShareService(
+            *self._internal(SHARES),
+            logs=logs,
+            settings=self._share_settings,
+            clock=clock,
+            max_sessions=config["group.share.max.share.sessions"],
+        )
 
     def start(self) -> None:
         self.groups.start()
         self.transactions.start()
+        self.shares.start()
         self._cluster.watch(self._changed)
-        self._config.watch(lambda _: self.groups.settings_changed())
+        self._config.watch(lambda _: self._settings_changed())
 
     async def close(self) -> None:
+        await self.shares.close()
         await self.transactions.close()
         await self.groups.close()
 
     def _changed(self, changes: Changes) -> None:
         if changes.groups:
-            self.groups.settings_changed()
+            self._settings_changed()
         if changes.topics:
             self.groups.topics_changed(changes.topics, changes.deleted)
+        if changes.deleted:
+            self.shares.topics_deleted(topic_id for _, topic_id in changes.deleted)
+
+    def _settings_changed(self) -> None:
+        self.groups.settings_changed()
+        self.shares.settings_changed()
 
     def _internal(
         self, name: str
@@ -105,6 +125,17 @@ class Coordinators:
             offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
             offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
             offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+        )
+
+    def _share_settings(self, group_id: str) -> ShareSettings:
+        setting: Callable[[str], Any] = partial(self._cluster.group_setting, group_id)
+        return ShareSettings(
+            lock_ms=setting("share.record.lock.duration.ms"),
+            delivery_limit=setting("share.delivery.count.limit"),
+            max_locks=setting("share.partition.max.record.locks"),
+            offset_reset=setting("share.auto.offset.reset"),
+            is_read_committed=setting("share.isolation.level") == "read_committed",
+            can_renew=setting("share.renew.acknowledge.enable"),
         )
 
     def _overrides(self, group_id: str) -> ConsumerGroupSettings:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kompat.handlers.fetch_sessions import FetchSessions
     from kompat.handlers.transactional_produce import Turns
     from kompat.log.manager import Logs
+    from kompat.share.service import ShareService
     from kompat.txn.service import TransactionService
     from kompat.types import NodeId
 
@@ -27,6 +28,7 @@ class Services:
     logs: Logs
     groups: GroupService
     transactions: TransactionService
+    shares: ShareService
     delays: DelayService
     node_id: NodeId
     version: str

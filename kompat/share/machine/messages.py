@@ -104,6 +104,7 @@ class Want:
     max_records: int
     batch_size: int
     mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED
+    is_continued: bool = False  # it has been given some already
 
 
 @dataclass(frozen=True, slots=True)

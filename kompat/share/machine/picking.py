@@ -51,7 +51,7 @@ class Picker:
     def _isolate(self, first: int, last: int, deliveries: int, size: int) -> None:
         """Fewer with every delivery, the last time each by itself, and nothing else with them."""
         self.is_done = True
-        if self.count:
+        if self.count or self._want.is_continued:
             return  # the next time
         limit = self._settings.delivery_limit
         allowed = size >> (deliveries - self._settings.isolate_from + 1)

@@ -98,6 +98,17 @@ class ShareStateMachine:
         self._by_group: dict[str, set[ShareKey]] = defaultdict(set)
 
     # -- commands --------------------------------------------------------------------------------------------------
+    def begin(
+        self, key: ShareKey, start_offset: Offset, *, leader_epoch: LeaderEpoch, now: Millis
+    ) -> Decision[ShareRecord, Stored]:
+        """The state of a share partition that somebody wants to use; where it has none, it begins at the offset."""
+        known = self._states.get(key)
+        if known is not None and known.start_offset != UNINITIALIZED:
+            return Decision([], Stored(known.start_offset, known.state_epoch, known.batches()))
+        epoch = known.state_epoch if known is not None else 0
+        begun = self.initialize(key, start_offset, leader_epoch=leader_epoch, state_epoch=epoch, now=now)
+        return Decision(begun.records, Stored(start_offset, epoch, ()))
+
     def initialize(
         self, key: ShareKey, start_offset: Offset, *, leader_epoch: LeaderEpoch, state_epoch: int | None, now: Millis
     ) -> Decision[ShareRecord, None]:

@@ -1,0 +1,220 @@
+"""A share partition in use: its machine, the log that it is about, and the place where its state is persisted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from kompat.clock import Clock
+from kompat.coordination.decision import Decision
+from kompat.coordination.runtime import Runtime
+from kompat.coordination.timers import Alarm
+from kompat.errors import ErrorCode, KafkaError
+from kompat.log.commit import Pending
+from kompat.log.partition import Isolation, Partition
+from kompat.log.waiters import Waiters
+from kompat.share.machine.messages import AckBatch, Acquired, Dead, Found, Outcome, Span, Update, Want
+from kompat.share.machine.order import Order
+from kompat.share.machine.partition import SharePartition
+from kompat.share.machine.settings import ShareSettings
+from kompat.share.machine.state import ShareStateMachine, Stored
+from kompat.share.records import ShareKey, ShareRecord
+from kompat.types import Millis
+
+logger = logging.getLogger(__name__)
+
+Home = Runtime[ShareStateMachine, ShareRecord]
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class LivePartition:
+    """Changes are decided and written down in one step, so that the log has them in the order in which they were made.
+
+    Should one not be written, what is believed here may be more than what is true: then all of it is given up, locks
+    included, and built anew from what is persisted.
+    """
+
+    def __init__(
+        self,
+        key: ShareKey,
+        stored: Stored,
+        *,
+        log: Partition,
+        home: Home,
+        order: Order,
+        settings: Callable[[], ShareSettings],
+        clock: Clock,
+        spawn: Spawn,
+        on_dead: Callable[[LivePartition, Sequence[Dead]], None],
+        on_fenced: Callable[[LivePartition], None],
+    ) -> None:
+        self.key = key
+        self.log = log
+        self.order = order
+        self._home = home
+        self._settings = settings
+        self._clock = clock
+        self._spawn = spawn
+        self._on_dead = on_dead
+        self._on_fenced = on_fenced
+        self._waiters: Waiters[LivePartition] = Waiters()
+        self._alarm = Alarm(clock, self._next_deadline, self._ring)
+        self.machine = SharePartition(stored.start_offset, stored.batches)
+        self.is_fenced = False
+        self.is_reading = False  # somebody waits for the disk: others would only read the same
+        self.record_bytes = 1024.0  # of a record, as it seems: how much to read at once
+
+    # -- what others look at ---------------------------------------------------------------------------------------
+    @property
+    def settings(self) -> ShareSettings:
+        return self._settings()
+
+    @property
+    def isolation(self) -> Isolation:
+        return Isolation.READ_COMMITTED if self.settings.is_read_committed else Isolation.READ_UNCOMMITTED
+
+    def next_spans(self, max_records: int) -> Sequence[Span]:
+        """What to read for the next member."""
+        self.machine.move_start(self.log.log_start_offset)
+        return self.order.next_spans(self.machine, self.settings, max_records, self._clock.now())
+
+    def watch(self, callback: Callable[[LivePartition], None]) -> None:
+        """Be called when records may have become available without the log's growing."""
+        self._waiters.add(callback)
+
+    def unwatch(self, callback: Callable[[LivePartition], None]) -> None:
+        self._waiters.remove(callback)
+
+    def wake(self) -> None:
+        if self._waiters:
+            self._waiters.fire(self)
+
+    # -- what members do -------------------------------------------------------------------------------------------
+    def acquire(self, member: str, found: Found, want: Want, within: Sequence[Span] | None) -> Acquired:
+        acquired = self.machine.acquire(member, found, want, self.settings, self._clock.now(), within)
+        if acquired.update is not None:
+            # Nobody waits for it: should it be lost, the same offsets will be found empty again.
+            self._decide(lambda _: Outcome(acquired.update, []))
+        self._alarm.arm()
+        return acquired
+
+    def acknowledge(self, member: str, batches: Sequence[AckBatch]) -> Pending:
+        return self._decide(lambda now: self.machine.acknowledge(member, batches, self.settings, now))
+
+    def release(self, member: str) -> None:
+        if self.machine.release(member):
+            self.wake()
+
+    def finish(self, dead: Dead) -> Pending:
+        """The dead letters of these records are written in this turn. Raises KafkaError where that is not ours to say."""
+        if self.is_fenced:
+            raise _fenced()
+        return self._decide(lambda _: Outcome(self.machine.buried(dead.first, dead.last), []))
+
+    # -- time ------------------------------------------------------------------------------------------------------
+    def _next_deadline(self) -> Millis | None:
+        return None if self.is_fenced else self.machine.next_deadline()
+
+    async def _ring(self) -> None:
+        await self._decide(lambda now: self.machine.tick(self.settings, now)).wait()
+
+    # -- persisting ------------------------------------------------------------------------------------------------
+    def _decide(self, what: Callable[[Millis], Outcome]) -> Pending:
+        """Decide, and promise to persist what follows; a refusal is the promise's error."""
+        change = _Change(self, what)
+        try:
+            done = None if self.is_fenced else self._home.run_now(change)
+        except KafkaError as error:
+            return self._failed(change, error)
+        if self.is_fenced:
+            return _broken(_fenced())
+        if done is None:
+            promise = Pending()
+            self._spawn(self._run(change, promise))
+            return promise
+        outcome, written = done
+        if not written.is_done:
+            written.add_done_callback(self._written)
+        self._follow(outcome)
+        return written
+
+    async def _run(self, change: _Change, promise: Pending) -> None:
+        """As `_decide`, where the home has to be waited for."""
+        error: KafkaError | None = None
+        try:
+            outcome = await self._home.run(change)
+        except KafkaError as refusal:
+            self._failed(change, refusal)
+            error = refusal
+        else:
+            self._follow(outcome)
+        for failure in promise.resolve(error):
+            logger.error("a reply could not be given", exc_info=failure)
+
+    def _failed(self, change: _Change, error: KafkaError) -> Pending:
+        if change.is_made:
+            self.fence()
+        return _broken(error)
+
+    def _written(self, written: Pending) -> None:
+        if written.error is not None:
+            self.fence()
+
+    def _follow(self, outcome: Outcome) -> None:
+        self._alarm.arm()
+        if outcome.dead:
+            self._on_dead(self, outcome.dead)
+        self.wake()
+
+    def write(self, store: ShareStateMachine, update: Update) -> Decision[ShareRecord, None]:
+        return store.write(self.key, update, leader_epoch=self.log.leader_epoch, now=self._clock.now())
+
+    def now(self) -> Millis:
+        return self._clock.now()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nobody holds anything, nobody waits."""
+        return not self._waiters and not self.is_reading and self.machine.next_deadline() is None
+
+    def fence(self) -> None:
+        """Be no longer in use: whoever comes next begins with what is persisted."""
+        if not self.is_fenced:
+            self.close()
+            self._on_fenced(self)
+            self.wake()
+
+    def close(self) -> None:
+        self.is_fenced = True
+        self._alarm.close()
+
+
+class _Change:
+    """A change of a share partition as a command to its home."""
+
+    __slots__ = ("_live", "_what", "is_made")
+
+    def __init__(self, live: LivePartition, what: Callable[[Millis], Outcome]) -> None:
+        self._live = live
+        self._what = what
+        self.is_made = False  # from here on the machine believes it
+
+    def __call__(self, store: ShareStateMachine) -> Decision[ShareRecord, Outcome]:
+        if self._live.is_fenced:
+            raise _fenced()
+        outcome = self._what(self._live.now())
+        self.is_made = True
+        records = () if outcome.update is None else self._live.write(store, outcome.update).records
+        return Decision(records, outcome)
+
+
+def _broken(error: KafkaError) -> Pending:
+    promise = Pending()
+    promise.resolve(error)
+    return promise
+
+
+def _fenced() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the share partition has to be loaded anew")

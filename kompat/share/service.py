@@ -1,0 +1,271 @@
+"""Share groups for everybody: fetch, acknowledge, let go, and the offsets where groups begin.
+
+A share partition is loaded when it is first used: its state comes from the partition of `__share_group_state` that its
+key belongs to. What members hold is known in this process only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+from uuid import UUID
+
+from kompat.clock import Clock
+from kompat.coordination.runtime import Runtime
+from kompat.coordination.shards import Shards
+from kompat.errors import ErrorCode, KafkaError
+from kompat.log.commit import Pending
+from kompat.log.manager import Logs
+from kompat.log.partition import Partition
+from kompat.share.fetching import Fetching
+from kompat.share.live import Home, LivePartition
+from kompat.share.machine.messages import AckBatch, Dead
+from kompat.share.machine.order import ByOffset, Order
+from kompat.share.machine.settings import ShareSettings
+from kompat.share.machine.state import ShareStateMachine
+from kompat.share.offset_reset import initial_offset
+from kompat.share.offsets import ShareOffsets
+from kompat.share.records import ShareCodec, ShareKey
+from kompat.share.requests import Acknowledged, FetchRequest, TopicIdPartition
+from kompat.share.sessions import ShareSession, ShareSessions
+
+logger = logging.getLogger(__name__)
+
+Loaded = Callable[[KafkaError | None], None]
+
+
+class DeadLetters(Protocol):
+    """Who writes the records that were given up to their dead-letter topics."""
+
+    async def bury(
+        self, key: ShareKey, log: Partition, dead: Sequence[Dead], finish: Callable[[Dead], Pending]
+    ) -> None:
+        """Read the records, then in one turn of the event loop: `finish`, and append their letters.
+
+        So both are written or neither is. `finish` comes first: it raises KafkaError where somebody else took over.
+        """
+        ...
+
+
+class Members(Protocol):
+    """Who knows the members of share groups."""
+
+    async def check_empty(self, group_id: str, *, must_exist: bool) -> None:
+        """NON_EMPTY_GROUP where it has members; GROUP_ID_NOT_FOUND where there is none and there must be one."""
+        ...
+
+
+class SessionMembers:
+    """Members as far as sessions tell: who fetches is one."""
+
+    def __init__(self, sessions: ShareSessions) -> None:
+        self._sessions = sessions
+
+    async def check_empty(self, group_id: str, *, must_exist: bool) -> None:
+        if self._sessions.has_members(group_id):
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+
+class ShareService:
+    def __init__(
+        self,
+        existing: Callable[[], Sequence[Partition]],
+        ensure: Callable[[], Awaitable[Sequence[Partition]]],
+        *,
+        logs: Logs,
+        settings: Callable[[str], ShareSettings],
+        clock: Clock,
+        max_sessions: int = 2_000,
+        updates_per_snapshot: int = 500,
+        order_of: Callable[[Partition], Order] | None = None,
+        dead_letters: DeadLetters | None = None,
+        members: Members | None = None,
+    ) -> None:
+        self._logs = logs
+        self._read_settings = settings
+        self._settings: dict[str, ShareSettings] = {}
+        self._clock = clock
+        self._updates_per_snapshot = updates_per_snapshot
+        by_offset = ByOffset()
+        self._order_of = order_of or (lambda _: by_offset)
+        self._dead_letters = dead_letters
+        self._shards = Shards(self._runtime, existing, ensure)
+        self._live: dict[ShareKey, LivePartition] = {}
+        self._loading: dict[ShareKey, list[Loaded]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.sessions = ShareSessions(max_sessions)
+        self.members: Members = members or SessionMembers(self.sessions)
+        self.offsets = ShareOffsets(self._shards, logs, clock, self._fence)
+
+    def _runtime(self, partition: Partition) -> Home:
+        return Runtime(
+            lambda: ShareStateMachine(self._updates_per_snapshot),
+            ShareCodec(),
+            partition,
+            clock=self._clock,
+            store=partition.store,
+        )
+
+    def start(self) -> None:
+        """Take up what was under way, while clients are served already."""
+        if self._dead_letters is not None:
+            self._spawn(self._resume_dead_letters())
+
+    async def close(self) -> None:
+        for live in self._live.values():
+            live.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._shards.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("work on share groups failed", exc_info=task.exception())
+
+    # -- what happens around them ----------------------------------------------------------------------------------
+    def settings_changed(self) -> None:
+        self._settings.clear()
+
+    def settings_of(self, group_id: str) -> ShareSettings:
+        known = self._settings.get(group_id)
+        if known is None:
+            known = self._settings[group_id] = self._read_settings(group_id)
+        return known
+
+    def topics_deleted(self, topic_ids: Iterable[UUID]) -> None:
+        gone = set(topic_ids)
+        for key in [key for key in self._live if key.topic_id in gone]:
+            self._live[key].fence()
+        self._spawn(self.offsets.forget_topics(gone))
+
+    def disconnected(self, connection_id: str) -> None:
+        """A client is gone, and with it what its members held."""
+        for session in self.sessions.disconnected(connection_id):
+            self._let_go(session)
+
+    # -- what members do -------------------------------------------------------------------------------------------
+    def fetch(self, request: FetchRequest) -> Fetching:
+        """Records for a member, at once or as soon as there are some."""
+        return Fetching(self, request, self._spawn).start()
+
+    def acknowledge(
+        self, group_id: str, member_id: str, batches: Mapping[TopicIdPartition, Sequence[AckBatch]]
+    ) -> list[Acknowledged]:
+        """Each partition is judged by itself, all of its batches together."""
+        return [
+            Acknowledged(partition, self._acknowledge(ShareKey(group_id, *partition), member_id, each))
+            for partition, each in batches.items()
+        ]
+
+    def _acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch]) -> Pending:
+        live = self._live.get(key)
+        if live is None:
+            # It was not fetched from since this broker began, or it has been loaded anew: nothing is held.
+            promise = Pending()
+            promise.resolve(KafkaError(ErrorCode.INVALID_RECORD_STATE, "no record of the partition is acquired"))
+            return promise
+        return live.acknowledge(member_id, batches)
+
+    def close_session(self, group_id: str, member_id: str) -> None:
+        """The member leaves: what it holds is for others."""
+        session = self.sessions.close(group_id, member_id)
+        if session is not None:
+            self._let_go(session)
+
+    def release(self, group_id: str, member_id: str) -> None:
+        """Let go of all that a member holds, wherever it holds it."""
+        for live in [live for key, live in self._live.items() if key.group_id == group_id]:
+            live.release(member_id)
+
+    def _let_go(self, session: ShareSession) -> None:
+        for partition in session.partitions:
+            live = self._live.get(ShareKey(session.group_id, *partition))
+            if live is None:
+                continue
+            live.release(session.member_id)
+            if live.is_idle and not self.sessions.has_members(session.group_id):
+                live.fence()  # it takes no room until it is used again
+
+    # -- share partitions ------------------------------------------------------------------------------------------
+    def find(self, group_id: str, partition: TopicIdPartition) -> LivePartition | KafkaError | None:
+        """For Fetching: None while it is being loaded."""
+        key = ShareKey(group_id, *partition)
+        live = self._live.get(key)
+        if live is not None:
+            return live
+        log = self._logs.find_by_id(*partition)
+        if log is None:
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if key not in self._loading:
+            self._loading[key] = []
+            self._spawn(self._load(key, log))
+        return None
+
+    def when_loaded(self, group_id: str, partition: TopicIdPartition, told: Loaded) -> None:
+        self._loading[ShareKey(group_id, *partition)].append(told)
+
+    async def _load(self, key: ShareKey, log: Partition) -> None:
+        error: KafkaError | None = None
+        try:
+            self._live[key] = await self._take_up(key, log)
+        except KafkaError as failure:
+            error = failure
+        finally:
+            waiting = self._loading.pop(key)
+        for told in waiting:
+            told(error)
+
+    async def _take_up(self, key: ShareKey, log: Partition) -> LivePartition:
+        home = await self._shards.home(key.coordinator_key)
+        start = await initial_offset(log, self.settings_of(key.group_id), self._clock.now())
+        stored = await home.run(
+            lambda machine: machine.begin(key, start, leader_epoch=log.leader_epoch, now=self._clock.now())
+        )
+        live = LivePartition(
+            key,
+            stored,
+            log=log,
+            home=home,
+            order=self._order_of(log),
+            settings=lambda: self.settings_of(key.group_id),
+            clock=self._clock,
+            spawn=self._spawn,
+            on_dead=self._bury,
+            on_fenced=self._dropped,
+        )
+        dead = live.machine.archiving(live.settings)
+        if dead:
+            self._bury(live, dead)
+        return live
+
+    def _fence(self, keys: Iterable[ShareKey]) -> None:
+        """Their state was changed behind their backs."""
+        for key in keys:
+            live = self._live.get(key)
+            if live is not None:
+                live.fence()
+
+    def _dropped(self, live: LivePartition) -> None:
+        if self._live.get(live.key) is live:
+            del self._live[live.key]
+
+    # -- dead letters ----------------------------------------------------------------------------------------------
+    def _bury(self, live: LivePartition, dead: Sequence[Dead]) -> None:
+        if self._dead_letters is not None:
+            self._spawn(self._dead_letters.bury(live.key, live.log, dead, live.finish))
+
+    async def _resume_dead_letters(self) -> None:
+        """Records whose letters were not written when the broker ended: loading their partition takes them up."""
+        for runtime in self._shards.all():
+            for key in await runtime.run(lambda machine: machine.archiving()):
+                self.find(key.group_id, TopicIdPartition(key.topic_id, key.partition))
