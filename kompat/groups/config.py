@@ -34,6 +34,15 @@ class ConsumerGroupSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupSettings:
+    """What a group may override with its own configs (`share.session.timeout.ms`, …)."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     # classic groups
     min_session_timeout_ms: int = 6_000
@@ -48,6 +57,11 @@ class GroupSettings:
     assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     regex_refresh_interval_ms: int = 600_000
+    # share groups
+    share: ShareGroupSettings = field(default_factory=ShareGroupSettings)
+    share_overrides: Mapping[str, ShareGroupSettings] = field(default_factory=dict)  # by group id
+    share_max_size: int = 200
+    share_initialize_retry_interval_ms: int = 30_000
     # offsets
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * 60_000
@@ -55,3 +69,6 @@ class GroupSettings:
 
     def consumer_of(self, group_id: str) -> ConsumerGroupSettings:
         return self.consumer_overrides.get(group_id, self.consumer)
+
+    def share_of(self, group_id: str) -> ShareGroupSettings:
+        return self.share_overrides.get(group_id, self.share)

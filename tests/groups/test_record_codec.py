@@ -209,7 +209,7 @@ def test_the_producer_of_the_batch_marks_an_offset_as_pending() -> None:
 
 
 def test_records_of_other_kinds_of_groups_are_passed_over() -> None:
-    assert decode(b"\x00\x0a\x00\x01g\x00\x01m", b"\x00\x00") is None
+    assert decode(b"\x00\x11\x00\x01g\x00\x01m", b"\x00\x00") is None
 
 
 @pytest.mark.parametrize("name", [name for name in WRITTEN if KAFKA_BYTES[name][1] and name != "partition_metadata"])

@@ -73,7 +73,7 @@ class ConsumerProtocol:
             if not group.is_empty:
                 return self._migration.upgrade(group, turn)
             self._migration.void(group, turn)
-        return ConsumerGroup(group_id)
+        return ConsumerGroup(group_id) if group is None or isinstance(group, ClassicGroup) else self.group(group_id)
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         limit = self._state.settings.consumer_max_size

@@ -1,9 +1,10 @@
-"""ListGroups, DescribeGroups and ConsumerGroupDescribe."""
+"""ListGroups, DescribeGroups, ConsumerGroupDescribe and ShareGroupDescribe."""
 
 from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
 from kompat.errors import ErrorCode
+from kompat.groups.machine import share_assignor
 from kompat.groups.machine.classic import ClassicGroup, ClassicMember, ClassicState
 from kompat.groups.machine.consumer import ConsumerGroup
 from kompat.groups.machine.consumer_member import ConsumerMember
@@ -15,6 +16,8 @@ from kompat.groups.machine.messages import (
     ListedGroup,
     NamedPartitions,
 )
+from kompat.groups.machine.share import ShareGroup, ShareMember
+from kompat.groups.machine.share_messages import DescribedShareGroup, DescribedShareMember
 from kompat.groups.machine.state import GroupState
 
 DEAD = "Dead"  # what a group that does not exist is said to be
@@ -102,6 +105,35 @@ def _consumer(state: GroupState, group: ConsumerGroup, member: ConsumerMember) -
         assignment=_named(state, held),
         target_assignment=_named(state, group.target_of(member.member_id)),
         is_classic=member.classic is not None,
+    )
+
+
+def describe_share(state: GroupState, group_id: str) -> DescribedShareGroup:
+    group = state.groups.get(group_id)
+    if not isinstance(group, ShareGroup):
+        reason = "not found" if group is None else "is not a share group"
+        return DescribedShareGroup(
+            group_id=group_id, error=ErrorCode.GROUP_ID_NOT_FOUND, error_message=f"Group {group_id} {reason}."
+        )
+    return DescribedShareGroup(
+        group_id=group_id,
+        state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor=share_assignor.NAME,
+        members=tuple(_sharer(state, member) for member in group.members.values()),
+    )
+
+
+def _sharer(state: GroupState, member: ShareMember) -> DescribedShareMember:
+    return DescribedShareMember(
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=tuple(sorted(member.topics)),
+        assignment=_named(state, member.assigned),
     )
 
 

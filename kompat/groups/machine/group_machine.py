@@ -47,10 +47,18 @@ from kompat.groups.machine.migration import Migration
 from kompat.groups.machine.offset_protocol import OffsetProtocol
 from kompat.groups.machine.offsets import Offsets
 from kompat.groups.machine.replay import Replay
+from kompat.groups.machine.share import ShareGroup
+from kompat.groups.machine.share_heartbeat import ShareProtocol
+from kompat.groups.machine.share_messages import (
+    DescribedShareGroup,
+    ShareHeartbeatReply,
+    ShareHeartbeatRequest,
+    ShareOffsetsDeletion,
+)
 from kompat.groups.machine.state import GroupState, Turn
 from kompat.groups.machine.time_outs import TimeOuts
 from kompat.groups.machine.topics import Topics
-from kompat.groups.records import EndTransaction, GroupRecord
+from kompat.groups.records import Assignment, EndTransaction, GroupRecord
 from kompat.types import Millis, ProducerEpoch, ProducerId
 
 T = TypeVar("T")
@@ -67,8 +75,9 @@ class GroupMachine:
         self._classic = ClassicProtocol(self._state, self._rebalance)
         self._consumer = ConsumerProtocol(self._state, migration)
         self._mixed = ClassicInConsumer(self._state, self._consumer, migration)
+        self._share = ShareProtocol(self._state)
         self._offsets = OffsetProtocol(self._state, self._stored_offsets, self._rebalance)
-        self._time_outs = TimeOuts(self._state, self._rebalance, self._consumer, self._offsets)
+        self._time_outs = TimeOuts(self._state, self._rebalance, self._consumer, self._share, self._offsets)
 
     # --- its life
 
@@ -90,7 +99,7 @@ class GroupMachine:
         state.hashes.forget(names)
         for group_id in state.followers.of(names):
             group = state.groups.get(group_id)
-            if isinstance(group, ConsumerGroup):
+            if isinstance(group, ConsumerGroup | ShareGroup):
                 group.wants_refresh = True
 
     def _begin(self, now: Millis) -> Turn:
@@ -112,6 +121,7 @@ class GroupMachine:
                 )
         self._state.timers.clear()
         self._state.prepared.clear()
+        self._share.states.resign()
         self._state.is_live = False
         return tuple(turn.completions)
 
@@ -151,6 +161,8 @@ class GroupMachine:
         if isinstance(group, ClassicGroup):
             self._classic.join(group, request, token, turn)
             return
+        if isinstance(group, ShareGroup):
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.member_id != UNKNOWN_MEMBER_ID:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         created = ClassicGroup(request.group_id, state_timestamp=turn.now)
@@ -165,7 +177,7 @@ class GroupMachine:
     def sync(self, request: SyncRequest, token: Token, now: Millis) -> Decided[None]:
         turn = self._begin(now)
         try:
-            group = self._group_of_member(request.group_id)
+            group = self._group_of_member(request.group_id, if_shared=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             if isinstance(group, ClassicGroup):
                 self._classic.sync(group, request, token, turn)
             else:
@@ -199,12 +211,16 @@ class GroupMachine:
             return turn.decide(self._classic.leave(group, members, turn))
         return turn.decide(self._mixed.leave(group, members, turn))
 
-    def _group_of_member(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+    def _group_of_member(
+        self, group_id: str, if_shared: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
+    ) -> ClassicGroup | ConsumerGroup:
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         group = self._state.groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
+        if isinstance(group, ShareGroup):
+            raise KafkaError(if_shared)
         return group
 
     # --- consumer protocol
@@ -212,6 +228,62 @@ class GroupMachine:
     def consumer_heartbeat(self, request: ConsumerHeartbeatRequest, now: Millis) -> Decided[ConsumerHeartbeatReply]:
         turn = self._begin(now)
         return turn.decide(self._consumer.heartbeat(request, turn))
+
+    # --- share protocol
+
+    def prepare_share(self, request: ShareHeartbeatRequest, now: Millis) -> Decided[Assignment]:
+        """Partitions to make states for before this heartbeat is dealt with, so that it can have them at once."""
+        turn = self._begin(now)
+        return turn.decide(self._share.prepare(request, turn))
+
+    def share_heartbeat(self, request: ShareHeartbeatRequest, now: Millis) -> Decided[ShareHeartbeatReply]:
+        turn = self._begin(now)
+        return turn.decide(self._share.heartbeat(request, turn))
+
+    def share_states_made(self, group_id: str, partitions: Assignment, *, ok: bool, now: Millis) -> Decided[None]:
+        """States of these partitions were made, or could not be."""
+        turn = self._begin(now)
+        group = self._state.groups.get(group_id)
+        if isinstance(group, ShareGroup):
+            (self._share.states.made if ok else self._share.states.failed)(group, partitions, turn)
+        return turn.decide(None)
+
+    def begin_share_offsets(self, group_id: str, partitions: Assignment, now: Millis) -> Decided[None]:
+        """The states of these partitions are about to be made anew. A group that does not exist begins with that."""
+        turn = self._begin(now)
+        group = self._share.group_to_join(group_id)
+        _check_empty(group)
+        self._share.states.begin(group, partitions, turn)
+        return turn.decide(None)
+
+    def begin_share_offsets_deletion(
+        self, group_id: str, topics: Iterable[str], now: Millis
+    ) -> Decided[ShareOffsetsDeletion]:
+        turn = self._begin(now)
+        group = self._share.group(group_id)
+        _check_empty(group)
+        return turn.decide(self._share.states.delete(group, topics, turn))
+
+    def end_share_offsets_deletion(self, group_id: str, topic_ids: Collection[UUID], now: Millis) -> Decided[None]:
+        turn = self._begin(now)
+        group = self._state.groups.get(group_id)
+        if isinstance(group, ShareGroup):
+            self._share.states.deleted(group, topic_ids, turn)
+        return turn.decide(None)
+
+    def begin_share_deletion(
+        self, group_ids: Iterable[str], now: Millis
+    ) -> Decided[tuple[tuple[str, Assignment], ...]]:
+        """What has to be deleted elsewhere before these groups can be; groups of other kinds are left out."""
+        turn = self._begin(now)
+        groups = (self._state.groups.get(group_id) for group_id in dict.fromkeys(group_ids))
+        found = [group for group in groups if isinstance(group, ShareGroup) and group.is_empty]
+        return turn.decide(tuple((group.group_id, self._share.states.delete_all(group, turn)) for group in found))
+
+    def share_partitions(self, group_id: str) -> Decided[Assignment]:
+        """The partitions that a share group has a state for."""
+        group = self._state.groups.get(group_id)
+        return Decision([], Outcome(group.initialized if isinstance(group, ShareGroup) else {}))
 
     # --- offsets
 
@@ -240,10 +312,12 @@ class GroupMachine:
         return turn.decide(self._offsets.delete(group_id, topics, turn))
 
     def topics_deleted(self, topics: Iterable[tuple[str, UUID]], now: Millis) -> Decided[None]:
-        """Offsets of topics that are gone go with them."""
+        """Offsets of topics that are gone go with them, and what share groups had of them."""
         turn = self._begin(now)
-        for name, topic_id in topics:
+        deleted = list(topics)
+        for name, topic_id in deleted:
             self._offsets.delete_of_topic(name, topic_id, turn)
+        self._share.states.forget_topics({topic_id for _, topic_id in deleted}, turn)
         return turn.decide(None)
 
     # --- groups as a whole
@@ -274,3 +348,12 @@ class GroupMachine:
     def describe_consumer_groups(self, group_ids: Iterable[str]) -> Decided[tuple[DescribedConsumerGroup, ...]]:
         described = tuple(describe.describe_consumer(self._state, group_id) for group_id in group_ids)
         return Decision([], Outcome(described))
+
+    def describe_share_groups(self, group_ids: Iterable[str]) -> Decided[tuple[DescribedShareGroup, ...]]:
+        described = tuple(describe.describe_share(self._state, group_id) for group_id in group_ids)
+        return Decision([], Outcome(described))
+
+
+def _check_empty(group: ShareGroup) -> None:
+    if not group.is_empty:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)

@@ -20,6 +20,7 @@ from kompat.groups.machine.messages import (
     TopicOffsets,
 )
 from kompat.groups.machine.offsets import Offsets
+from kompat.groups.machine.share import ShareGroup
 from kompat.groups.machine.state import GroupState, Turn
 from kompat.groups.records import OffsetCommit, OffsetCommitValue
 from kompat.types import NO_PRODUCER, ZERO_UUID, Millis
@@ -105,6 +106,8 @@ class OffsetProtocol:
             if is_transactional or request.api_version < EPOCHS_SINCE:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+        if isinstance(group, ShareGroup):
+            raise _not_a_consumer_group(group)
         if isinstance(group, ClassicGroup):
             self._check_classic(group, request, is_transactional)
             member = group.members.get(request.member_id)
@@ -170,6 +173,8 @@ class OffsetProtocol:
         group = self._state.groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if isinstance(group, ShareGroup):
+            raise _not_a_consumer_group(group)
         if isinstance(group, ClassicGroup) and not group.is_empty and not group.is_consumer:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
         answers = []
@@ -200,6 +205,8 @@ class OffsetProtocol:
     def expire(self, group_id: str, turn: Turn) -> bool:
         """Let old offsets of a group go; is nothing left that keeps it?"""
         group = self._state.groups[group_id]
+        if isinstance(group, ShareGroup):
+            return False  # it has no offsets here, and lives until it is deleted
         topics = self._offsets.of_group(group_id)
         since = _expires_since(group)
         if since is None:
@@ -222,6 +229,10 @@ class OffsetProtocol:
             return now >= value.expire_timestamp
         base = value.commit_timestamp if since == -1 else since
         return now - base >= self._state.settings.offsets_retention_ms
+
+
+def _not_a_consumer_group(group: ShareGroup) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> OffsetCommit:

@@ -17,6 +17,7 @@ from kompat.types import Millis
 if TYPE_CHECKING:
     from kompat.groups.machine.classic import ClassicGroup
     from kompat.groups.machine.consumer import ConsumerGroup
+    from kompat.groups.machine.share import ShareGroup
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ class TimerKind(Enum):
     CLASSIC_JOIN = auto()  # members of a classic group have not rejoined
     CLASSIC_INITIAL_JOIN = auto()  # a new classic group has waited for more members
     CLASSIC_SYNC = auto()  # members of a classic group have not asked for their assignment
-    SESSION = auto()  # a member of a consumer group was not heard of
+    SESSION = auto()  # a member of a consumer or share group was not heard of
     REBALANCE = auto()  # a member of a consumer group has not given up what it has to
     REJOIN = auto()  # a classic member of a consumer group has not rejoined
     SYNC = auto()  # a classic member of a consumer group has not asked for its assignment
@@ -65,7 +66,7 @@ class Turn:
 
 
 class TopicFollowers:
-    """Which consumer groups are subscribed to a topic: they are looked at when it changes."""
+    """Which consumer and share groups are subscribed to a topic: they are looked at when it changes."""
 
     def __init__(self) -> None:
         self._groups: dict[str, set[str]] = {}
@@ -93,7 +94,7 @@ class GroupState:
 
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
-        self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
+        self.groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = {}
         self.is_live = False  # is this the leader's machine, whose commands run ahead of their records?
         # Classic groups that a command has built and whose first record is about to be applied.
         self.prepared: dict[str, ClassicGroup] = {}

@@ -4,8 +4,9 @@ from kompat.groups.machine.classic import ClassicGroup
 from kompat.groups.machine.classic_rebalance import ClassicRebalance
 from kompat.groups.machine.consumer import ConsumerGroup
 from kompat.groups.machine.consumer_heartbeat import ConsumerProtocol
-from kompat.groups.machine.consumer_member import ConsumerMember
 from kompat.groups.machine.offset_protocol import OffsetProtocol
+from kompat.groups.machine.share import ShareGroup
+from kompat.groups.machine.share_heartbeat import ShareProtocol
 from kompat.groups.machine.state import GroupState, TimerKey, TimerKind, Turn
 from kompat.groups.records import GroupMetadata, MemberState
 
@@ -14,11 +15,17 @@ MAX_RECORDS_AT_ONCE = 1_000  # the rest follows in batches of its own
 
 class TimeOuts:
     def __init__(
-        self, state: GroupState, rebalance: ClassicRebalance, consumer: ConsumerProtocol, offsets: OffsetProtocol
+        self,
+        state: GroupState,
+        rebalance: ClassicRebalance,
+        consumer: ConsumerProtocol,
+        share: ShareProtocol,
+        offsets: OffsetProtocol,
     ) -> None:
         self._state = state
         self._rebalance = rebalance
         self._consumer = consumer
+        self._share = share
         self._offsets = offsets
         self._to_expire: list[str] = []  # groups whose offsets were not looked at yet in this round
 
@@ -27,6 +34,10 @@ class TimeOuts:
         for group in self._state.groups.values():
             if isinstance(group, ConsumerGroup):
                 self._start_consumer(group, turn)
+            elif isinstance(group, ShareGroup):
+                timeout = self._state.settings.share_of(group.group_id).session_timeout_ms
+                for member_id in group.members:
+                    self._state.schedule(TimerKey(TimerKind.SESSION, group.group_id, member_id), turn, timeout)
             else:
                 for member in group.members.values():
                     self._rebalance.hear_of(group, member, turn)
@@ -64,6 +75,9 @@ class TimeOuts:
             self._run_classic(group, key, payload, turn)
         elif isinstance(group, ConsumerGroup):
             self._run_consumer(group, key, payload, turn)
+        elif group is not None and key.member_id in group.members:
+            silent = (group.members[member_id] for member_id in self._silent(group, turn))
+            self._share.fence(group, (group.members[key.member_id], *silent), turn)
 
     def _run_classic(self, group: ClassicGroup, key: TimerKey, payload: int, turn: Turn) -> None:
         if key.kind is TimerKind.CLASSIC_SESSION:
@@ -79,16 +93,16 @@ class TimeOuts:
         member = group.members.get(key.member_id)
         if member is None or (key.kind is TimerKind.REBALANCE and member.epoch != payload):
             return  # it is gone, or has moved on in time
-        others = self._silent_members(group, turn) if key.kind is TimerKind.SESSION else ()
-        self._consumer.fence(group, (member, *others), turn)
+        silent = self._silent(group, turn) if key.kind is TimerKind.SESSION else ()
+        self._consumer.fence(group, (member, *(group.members[member_id] for member_id in silent)), turn)
 
-    def _silent_members(self, group: ConsumerGroup, turn: Turn) -> list[ConsumerMember]:
+    def _silent(self, group: ConsumerGroup | ShareGroup, turn: Turn) -> list[str]:
         """Whose sessions are over too: after a restart, or when a network is cut, that is many at once."""
         deadlines = (
-            (member, self._state.timers.deadline(TimerKey(TimerKind.SESSION, group.group_id, member.member_id)))
-            for member in group.members.values()
+            (member_id, self._state.timers.deadline(TimerKey(TimerKind.SESSION, group.group_id, member_id)))
+            for member_id in group.members
         )
-        return [member for member, deadline in deadlines if deadline is not None and deadline <= turn.now]
+        return [member_id for member_id, deadline in deadlines if deadline is not None and deadline <= turn.now]
 
     # --- offsets
 
@@ -105,7 +119,7 @@ class TimeOuts:
         interval = self._state.settings.offsets_retention_check_interval_ms
         self._schedule_expiry(turn, 0 if self._to_expire else interval)
 
-    def delete(self, group: ClassicGroup | ConsumerGroup, turn: Turn) -> None:
+    def delete(self, group: ClassicGroup | ConsumerGroup | ShareGroup, turn: Turn) -> None:
         """An empty group that nothing is left of."""
         if isinstance(group, ClassicGroup):
             self._rebalance.cancel_timers(group)

@@ -1,0 +1,252 @@
+"""The share protocol (KIP-932): ShareGroupHeartbeat."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.groups.machine.messages import JOIN_EPOCH, LEAVE_EPOCH
+from kompat.groups.machine.share import ShareGroup, ShareMember
+from kompat.groups.machine.share_assignor import ShareMemberSpec, assign
+from kompat.groups.machine.share_messages import ShareHeartbeatReply, ShareHeartbeatRequest
+from kompat.groups.machine.share_states import ShareStates
+from kompat.groups.machine.state import GroupState, TimerKey, TimerKind, Turn
+from kompat.groups.records import (
+    Assignment,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    ShareGroupMetadata,
+    ShareGroupMetadataValue,
+    ShareGroupTargetAssignmentMember,
+    ShareGroupTargetAssignmentMetadata,
+)
+
+
+class ShareProtocol:
+    def __init__(self, state: GroupState) -> None:
+        self._state = state
+        self.states = ShareStates(state)
+
+    def heartbeat(self, request: ShareHeartbeatRequest, turn: Turn) -> ShareHeartbeatReply:
+        _check(request)
+        if request.member_epoch == LEAVE_EPOCH:
+            return self._leave(request, turn)
+        group, member = self._asking(request)
+        updated = _updated(member, request)
+        if updated != member:
+            turn.records.append(updated.metadata_record(group.group_id))
+        names = _topics_after(group, member, updated)
+        epoch = self._follow_subscription(group, names, updated.topics != member.topics, turn)
+        target_epoch, target = self._follow_target(group, updated, epoch, turn)
+        updated = self._reconciled(group, updated, target_epoch, target, epoch != group.epoch, turn)
+        group.wants_refresh = False
+        settings = self._state.settings.share_of(group.group_id)
+        key = TimerKey(TimerKind.SESSION, group.group_id, updated.member_id)
+        self._state.schedule(key, turn, settings.session_timeout_ms)
+        missing = self.states.missing(group, names, turn)
+        self.states.begin(group, missing, turn)
+        is_full = request.member_epoch == JOIN_EPOCH or request.subscribed_topic_names is not None
+        return ShareHeartbeatReply(
+            member_id=updated.member_id,
+            member_epoch=updated.epoch,
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            assignment=updated.assigned if is_full or updated.assigned != member.assigned else None,
+            uninitialized=missing,
+        )
+
+    def prepare(self, request: ShareHeartbeatRequest, turn: Turn) -> Assignment:
+        """Partitions that need a state before this heartbeat can have them assigned; from now on they are getting one."""
+        _check(request)
+        if request.member_epoch == LEAVE_EPOCH:
+            return {}
+        group, _ = self._asking(request)
+        missing = self.states.missing(group, request.subscribed_topic_names or (), turn)
+        self.states.begin(group, missing, turn)
+        return missing
+
+    # --- who is asking
+
+    def _asking(self, request: ShareHeartbeatRequest) -> tuple[ShareGroup, ShareMember]:
+        is_joining = request.member_epoch == JOIN_EPOCH
+        group = self.group_to_join(request.group_id) if is_joining else self._group_of(request.group_id)
+        limit = self._state.settings.share_max_size
+        if len(group.members) >= limit and request.member_id not in group.members:
+            message = f"The share group has reached its maximum capacity of {limit} members."
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+        if is_joining:
+            return group, group.members.get(request.member_id) or ShareMember(member_id=request.member_id)
+        member = group.member(request.member_id)
+        _check_epoch(member, request.member_epoch)
+        return group, member
+
+    def group(self, group_id: str) -> ShareGroup:
+        if group_id not in self._state.groups:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return self.group_to_join(group_id)
+
+    def _group_of(self, group_id: str) -> ShareGroup:
+        if group_id not in self._state.groups:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+        return self.group_to_join(group_id)
+
+    def group_to_join(self, group_id: str) -> ShareGroup:
+        """The group, or a new one that its records will bring into being."""
+        group = self._state.groups.get(group_id)
+        if group is None:
+            return ShareGroup(group_id)
+        if not isinstance(group, ShareGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        return group
+
+    # --- what follows
+
+    def _follow_subscription(self, group: ShareGroup, names: Collection[str], has_changed: bool, turn: Turn) -> int:
+        """Write down a new group epoch, if members, topics or what can be assigned have changed; the group's epoch."""
+        wants_epoch = has_changed or (group.target_epoch >= group.epoch and _has_unassigned(group))
+        if not wants_epoch and not group.wants_refresh:
+            return group.epoch
+        metadata_hash = self._state.hashes.of(names, self._state.topics)
+        if not wants_epoch and metadata_hash == group.metadata_hash:
+            return group.epoch
+        turn.records.append(_epoch_record(group, group.epoch + 1, metadata_hash))
+        return group.epoch + 1
+
+    def _follow_target(self, group: ShareGroup, updated: ShareMember, epoch: int, turn: Turn) -> tuple[int, Assignment]:
+        """Make a new target assignment if the group's epoch asks for one and it is time; the member's target and its epoch."""
+        interval = self._state.settings.share_of(group.group_id).assignment_interval_ms
+        is_time = not group.target_timestamp or turn.now >= group.target_timestamp + interval
+        if group.target_epoch >= epoch or not is_time:
+            return group.target_epoch, group.target_of(updated.member_id)
+        members = {**group.members, updated.member_id: updated}
+        specs = {
+            member_id: ShareMemberSpec(self._topic_ids(member.topics), group.target_of(member_id))
+            for member_id, member in members.items()
+        }
+        target = assign(specs, self._assignable(group))
+        for member_id, assignment in target.items():
+            if group.target.get(member_id) != assignment:
+                record = ShareGroupTargetAssignmentMember(
+                    group_id=group.group_id, member_id=member_id, value=assignment
+                )
+                turn.records.append(record)
+        value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=turn.now)
+        turn.records.append(ShareGroupTargetAssignmentMetadata(group_id=group.group_id, value=value))
+        return epoch, target[updated.member_id]
+
+    def _assignable(self, group: ShareGroup) -> Assignment:
+        """What the group has a state for, as far as it still exists."""
+        found: dict[UUID, frozenset[int]] = {}
+        for topic_id, partitions in group.initialized.items():
+            topic = self._state.topics.find_by_id(topic_id)
+            if topic is not None:
+                found[topic_id] = partitions & frozenset(range(topic.partitions))
+        return found
+
+    def _topic_ids(self, names: Iterable[str]) -> frozenset[UUID]:
+        found = (self._state.topics.find(name) for name in names)
+        return frozenset(topic.topic_id for topic in found if topic is not None)
+
+    def _reconciled(
+        self, group: ShareGroup, member: ShareMember, target_epoch: int, target: Assignment, forced: bool, turn: Turn
+    ) -> ShareMember:
+        """The member at its target: there is nothing to wait for."""
+        if member.epoch == target_epoch and not forced:
+            return member
+        topic_ids = self._topic_ids(member.topics)
+        assigned = {topic_id: part for topic_id, part in target.items() if topic_id in topic_ids}
+        stepped = replace(member, assigned=assigned)
+        if member.epoch != target_epoch:
+            stepped = replace(stepped, epoch=target_epoch, previous_epoch=member.epoch)
+        if stepped != member:
+            turn.records.append(stepped.current_record(group.group_id))
+        return stepped
+
+    # --- leaving
+
+    def _leave(self, request: ShareHeartbeatRequest, turn: Turn) -> ShareHeartbeatReply:
+        group = self.group(request.group_id)
+        self.fence(group, (group.member(request.member_id),), turn)
+        return ShareHeartbeatReply(member_id=request.member_id, member_epoch=request.member_epoch)
+
+    def fence(self, group: ShareGroup, members: Collection[ShareMember], turn: Turn) -> None:
+        """These are no longer members; the others get what they had with the next assignment."""
+        after = group.subscriptions.copy()
+        for member in members:
+            turn.records += group.member_tombstones(member.member_id)
+            self._state.cancel(group.group_id, member.member_id, TimerKind.SESSION)
+            after.change(member.topics, by_name=-1)
+        metadata_hash = self._state.hashes.of(after.topics, self._state.topics)
+        turn.records.append(_epoch_record(group, group.epoch + 1, metadata_hash))
+
+
+def _epoch_record(group: ShareGroup, epoch: int, metadata_hash: int) -> ShareGroupMetadata:
+    value = ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return ShareGroupMetadata(group_id=group.group_id, value=value)
+
+
+def _topics_after(group: ShareGroup, member: ShareMember, updated: ShareMember) -> Collection[str]:
+    """The names of all topics that the group will be subscribed to."""
+    if updated.topics == member.topics:
+        return group.subscriptions.topics
+    after = group.subscriptions.copy()
+    after.change(updated.topics, by_name=1)
+    if member.member_id in group.members:
+        after.change(member.topics, by_name=-1)
+    return after.topics
+
+
+def _has_unassigned(group: ShareGroup) -> bool:
+    """Has the group a state for partitions of its topics that are not in its target?"""
+    if group.states is None or not group.states.initialized_topics:
+        return False
+    assigned: dict[UUID, frozenset[int]] = {}
+    for target in group.target.values():
+        for topic_id, part in target.items():
+            assigned[topic_id] = assigned.get(topic_id, frozenset()) | part
+    return any(
+        part.name in group.subscriptions.topics and assigned.get(topic_id) != part.partitions
+        for topic_id, part in group.states.initialized_topics.items()
+    )
+
+
+def _updated(member: ShareMember, request: ShareHeartbeatRequest) -> ShareMember:
+    """The member as the request wants it; the same object if it wants nothing new."""
+    wanted: dict[str, Any] = {"client_id": request.client.client_id, "client_host": request.client.client_host}
+    if request.rack_id is not None:
+        wanted["rack_id"] = request.rack_id
+    if request.subscribed_topic_names is not None:
+        wanted["topics"] = frozenset(request.subscribed_topic_names)
+    changes = {name: value for name, value in wanted.items() if getattr(member, name) != value}
+    return replace(member, **changes) if changes else member
+
+
+def _check_epoch(member: ShareMember, epoch: int) -> None:
+    if epoch > member.epoch:
+        raise _fenced("greater", epoch, member, "")
+    # One that is a step behind has not heard our last answer.
+    if epoch < member.epoch and epoch != member.previous_epoch:
+        known = f", and it does not match the previous member epoch ({member.previous_epoch})"
+        raise _fenced("smaller", epoch, member, known)
+
+
+def _fenced(how: str, epoch: int, member: ShareMember, and_so: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The share group member has a {how} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member.epoch}){and_so}. The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _check(request: ShareHeartbeatRequest) -> None:
+    """What is wrong with the request whatever the group's state."""
+    _refuse_if(not request.member_id.strip(), "MemberId can't be empty.")
+    _refuse_if(not request.group_id.strip(), "GroupId can't be empty.")
+    _refuse_if(request.rack_id is not None and not request.rack_id.strip(), "RackId can't be empty.")
+    if request.member_epoch == JOIN_EPOCH:
+        _refuse_if(not request.subscribed_topic_names, "SubscribedTopicNames must be set in first request.")
+    _refuse_if(request.member_epoch < LEAVE_EPOCH, "MemberEpoch is invalid.")
+
+
+def _refuse_if(condition: bool, message: str) -> None:
+    if condition:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
