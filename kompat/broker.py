@@ -63,7 +63,7 @@ class Broker:
         """Serve clients. Where that fails, everything is as before."""
         try:
             services = await self._build_services()
-            listener = Listener(Dispatcher(APIS, services), limits(self._config))
+            listener = Listener(Dispatcher(APIS, services), limits(self._config), on_left=services.shares.disconnected)
             services.fetch_room.unread = listener.unread_bytes
             await self._listen(listener)
             # Before connections are drained: members may wait for their group longer than anybody waits for a stop.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 
 from kompat.server.connection import Connection
 from kompat.server.dispatch import Dispatcher
@@ -16,8 +17,12 @@ MAX_SWEEP_SECONDS = 5.0
 
 
 class Listener:
-    def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, limits: Limits, *, on_left: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`on_left` hears of the connections that have ended, by their ids."""
         self.dispatcher = dispatcher
+        self._on_left = on_left
         self.limits = limits
         self.budget = Budget(limits.total_bytes)
         self.loop = asyncio.get_running_loop()
@@ -87,6 +92,7 @@ class Listener:
     def left(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self.congested.discard(connection)
+        self._on_left(connection.client.connection_id)
         if not self.connections:
             self._all_left.set()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
+from threading import Timer
 from typing import Any
 from uuid import UUID
 
@@ -120,9 +121,7 @@ def test_a_fetch_waits_for_records(queue: Callable[..., Queue]) -> None:
     alice.fetch({orders.id: [0]}, max_wait_ms=0)
     first = alice.fetch(max_wait_ms=1)
     assert first.responses == []
-    import threading
-
-    timer = threading.Timer(0.2, orders.numbers, (3,))
+    timer = Timer(0.2, orders.numbers, (3,))
     timer.start()
     assert acquired(alice.fetch(max_wait_ms=10_000)) == [(0, 2, 1)]
     timer.join()
@@ -173,6 +172,16 @@ def test_the_end_of_a_session_lets_go(queue: Callable[..., Queue]) -> None:
     assert ack_errors(answer) == [0]
     assert acquired(bob.fetch({orders.id: [0]})) == [(2, 4, 1)]
     assert alice.fetch(share_session_epoch=7).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_a_connection_that_breaks_lets_go(queue: Callable[..., Queue]) -> None:
+    orders = queue()
+    orders.numbers(5)
+    alice, bob = orders.member("alice"), orders.member("bob")
+    alice.fetch({orders.id: [0]})
+    alice.close()
+
+    assert acquired(bob.fetch({orders.id: [0]})) == [(0, 4, 1)]
 
 
 def test_session_epochs_are_checked(queue: Callable[..., Queue]) -> None:
