@@ -91,7 +91,8 @@ def replicated(machine: GroupMachine) -> dict[str, Any]:
                 if name not in ("subscriptions", "wants_refresh", "_holders")
             }
             groups[group_id]["topics"] = group.subscriptions.topics
-            groups[group_id]["holders"] = {key: value for key, value in group._holders.items() if value}
+            if isinstance(group, ConsumerGroup):
+                groups[group_id]["holders"] = {key: value for key, value in group._holders.items() if value}
     return {
         "groups": groups,
         "offsets": offsets._by_group,
