@@ -19,6 +19,7 @@ with warnings.catch_warnings():
 from interop_tests.support.broker import AnyBroker, Broker, external, running
 from interop_tests.support.clients.base import Client
 from interop_tests.support.clients.every import CLIENTS, client_named
+from interop_tests.support.members.host import Host
 from interop_tests.support.members.kinds import AnyHost, Kind
 from interop_tests.support.topics import Topics
 from interop_tests.support.worker import Worker, go_worker, java_worker, old_java_worker
@@ -110,29 +111,31 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 
 @pytest.fixture(scope="session")
-def shared_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, AnyHost]]:
-    """The JVM for group members that nobody kills: it starts once."""
-    hosts: dict[str, AnyHost] = {}
+def shared_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Host]]:
+    """The JVMs for group members that nobody kills: they start once."""
+    hosts: dict[str, Host] = {}
     yield hosts
     for host in hosts.values():
         host.close()
 
 
 @pytest.fixture
-def host_of(shared_hosts: dict[str, AnyHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostOf]:
+def host_of(shared_hosts: dict[str, Host], tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostOf]:
     """Starts processes for members of a kind; one that will be killed has to be the test's own."""
     started: list[AnyHost] = []
 
     def start(kind: Kind, *, own: bool = False) -> AnyHost:
-        log = tmp_path_factory.mktemp("members") / "stderr"
-        if own or not kind.is_slow_to_start:
-            started.append(kind.host(log))
-            return started[-1]
-        language = "java-3.9" if kind.name == "java-3.9" else "java"
-        if language not in shared_hosts:
-            shared_hosts[language] = kind.host(log)
-        return shared_hosts[language]
+        if not own and kind.jvm in shared_hosts:
+            return shared_hosts[kind.jvm]
+        host = kind.host(tmp_path_factory.mktemp("members") / "stderr")
+        if own or kind.jvm is None or not isinstance(host, Host):
+            started.append(host)
+        else:
+            shared_hosts[kind.jvm] = host
+        return host
 
     yield start
     for host in started:
         host.close()
+    for shared in shared_hosts.values():
+        shared.leave_all()

@@ -17,6 +17,17 @@ from interop_tests.support.wait import until
 PARTITIONS = 4
 HALF = PARTITIONS // 2
 SOME = 6
+KILLED = (
+    "confluent-range",
+    "confluent-cooperative",
+    "confluent-consumer",
+    "kafka-python",
+    "aiokafka",
+    "java-classic",
+    "java-consumer",
+    "kcat",
+    "franz",
+)
 
 Record = tuple[str, int, int]
 
@@ -115,10 +126,11 @@ def test_members_share_leave_and_continue_where_they_left(
     }
 
 
+@pytest.mark.parametrize("name", KILLED)
 def test_partitions_of_a_killed_member_move_on_from_its_last_commit(
-    kind: Kind, host_of: HostOf, topics: Topics, groups: Groups, broker: AnyBroker
+    name: str, host_of: HostOf, topics: Topics, groups: Groups, broker: AnyBroker
 ) -> None:
-    topic, group = topics.create(partitions=PARTITIONS), fresh_group()
+    kind, topic, group = KINDS[name], topics.create(partitions=PARTITIONS), fresh_group()
     settings = kind.settings(pace_of(broker))
     doomed = host_of(kind, own=True)
 

@@ -3,9 +3,9 @@
 import contextlib
 import itertools
 import json
-import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,15 +75,20 @@ class Member:
         return found
 
     def wait_assigned(self, partitions: int, *, seconds: float = 60.0) -> None:
-        until(
-            lambda: self.has_assignment and len(self.assignment) == partitions,
-            f"{self.name} has {partitions} partitions; {self.problems[-3:]}",
-            seconds=seconds,
+        self.wait(
+            lambda: self.has_assignment and len(self.assignment) == partitions, f"{partitions} partitions", seconds
         )
 
     def wait_records(self, more: int, *, seconds: float = 60.0) -> None:
         goal = self.count() + more
-        until(lambda: self.count() >= goal, f"{self.name} gets {more} more records", seconds=seconds)
+        self.wait(lambda: self.count() >= goal, f"{more} more records", seconds)
+
+    def wait(self, check: Callable[[], bool], what: str, seconds: float) -> None:
+        try:
+            until(check, f"{self.name} has {what}", seconds=seconds)
+        except AssertionError as error:
+            state = f"assignment {sorted(self.assignment)}, {self.count()} records, left: {self.has_left}"
+            raise AssertionError(f"{error}\n{state}, problems {self.problems[-3:]}") from None
 
 
 class Host:
@@ -116,12 +121,15 @@ class Host:
         self._send({"do": "leave", "member": member.name})
         until(lambda: member.has_left, f"{member.name} has left\n{self.log_tail()}", seconds=LEAVE_SECONDS)
 
-    def pause(self) -> None:
-        """Stop the process where it stands, as a machine that swaps or a long garbage collection does."""
-        self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
+    def leave_all(self) -> None:
+        for member in self._members.values():
+            if not member.has_left:
+                self._send({"do": "leave", "member": member.name})
+        until(
+            lambda: all(member.has_left for member in self._members.values()),
+            f"all members have left\n{self.log_tail()}",
+            seconds=LEAVE_SECONDS,
+        )
 
     def kill(self) -> None:
         """SIGKILL; afterwards everything that the members told before is known."""

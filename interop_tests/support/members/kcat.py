@@ -38,7 +38,7 @@ class KcatHost:
         wanted = [pattern] if pattern else list(topics)
         member = Member(name=f"{group}#kcat{next(_numbers)}")
         process = subprocess.Popen(
-            ["kcat", "-b", bootstrap, "-J", "-u", *options, "-G", group, *wanted],
+            ["kcat", "-b", bootstrap, "-J", "-u", "-E", *options, "-G", group, *wanted],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

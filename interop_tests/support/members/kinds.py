@@ -47,8 +47,11 @@ class Kind:
         return self.name.startswith(("franz", "sarama"))
 
     @property
-    def is_slow_to_start(self) -> bool:
-        return self.name.startswith("java")
+    def jvm(self) -> str | None:
+        """Members of kinds with the same name here may share a process: one that starts slowly."""
+        if not self.name.startswith("java"):
+            return None
+        return "java-3.9" if self.name == "java-3.9" else "java"
 
     def host(self, log: Path) -> AnyHost:
         return KcatHost() if self.command is None else Host(self.command(), log)
