@@ -22,12 +22,13 @@ _LOOK_AHEAD = 64
 class _Turn:
     """What this turn does to the partition, as far as later writes of the same turn have to know."""
 
-    __slots__ = ("appended", "ceiling", "floor", "is_cut")
+    __slots__ = ("appended", "ceiling", "floor", "is_cut", "removed")
 
     def __init__(self) -> None:
         self.appended: list[tuple[int, int, int]] = []  # base offset, last offset, position
         self.floor = 0  # stored batches below are dropped
         self.ceiling = _MAX  # stored batches from here on are truncated
+        self.removed: set[int] = set()  # stored batches that the cleaner removes
         self.is_cut = False  # a read no longer shows what the log will be
 
 
@@ -115,6 +116,7 @@ class RocksPartition(RocksReads):
         for base, value in new:  # only now: a failure above leaves nothing staged
             key = self._prefix + keys.number(base)
             if value is None:
+                turn.removed.add(base)
                 store.writes.delete(key, store.database.batches_handle)
             else:
                 store.writes.put(key, value, store.database.batches_handle)
@@ -228,8 +230,9 @@ class RocksPartition(RocksReads):
         found: list[tuple[Rewrite, bytes]] = []
         database = self._store.database
         for replacement in replacements:
-            if turn.floor <= replacement.base_offset < turn.ceiling:
-                key = self._prefix + keys.number(replacement.base_offset)
+            base = replacement.base_offset
+            if turn.floor <= base < turn.ceiling and base not in turn.removed:
+                key = self._prefix + keys.number(base)
                 value: bytes | None = database.read(database.batches.get, key)
                 if value is not None:
                     found.append((replacement, value))

@@ -54,13 +54,14 @@ class _Found:
 
 
 class RocksReads:
-    __slots__ = ("_counted", "_prefix", "_store", "log")
+    __slots__ = ("_counted", "_cuts", "_prefix", "_store", "log")
 
     def __init__(self, log: LogId, store: "RocksStore") -> None:
         self.log = log
         self._prefix = log.key
         self._store = store
-        self._counted: Compacted | None = None  # what size() counted, until the next rewrite
+        self._counted: Compacted | None = None  # what size() counted, until the next cut
+        self._cuts = 0  # flushed: truncations, drops and rewrites
 
     # -- state -----------------------------------------------------------------------------------------------------
     def state(self, name: bytes) -> bytes | None:
@@ -176,9 +177,11 @@ class RocksReads:
     def _compacted_size(self, cursor: Cursor, compacted: Compacted) -> int:
         if compacted.size >= 0:
             return compacted.size
-        counted = self._counted
+        counted, cuts = self._counted, self._cuts
         if counted is None or counted.below != compacted.below:
-            counted = self._counted = Compacted(compacted.below, _count(cursor, compacted.below))
+            counted = Compacted(compacted.below, _count(cursor, compacted.below))
+            if cuts == self._cuts:
+                self._counted = counted
         return counted.size
 
     def _stored_compacted(self) -> Compacted:
