@@ -5,7 +5,7 @@ They know nothing of each other: that a transaction's end also settles offsets i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -15,17 +15,20 @@ from kompat.cluster.changes import Changes
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
 from kompat.config.broker import BrokerConfig
-from kompat.groups.config import ConsumerGroupSettings, GroupSettings, MigrationPolicy
+from kompat.groups.config import ConsumerGroupSettings, GroupSettings, MigrationPolicy, ShareGroupSettings
 from kompat.groups.machine.topics import TopicInfo
+from kompat.groups.records import Assignment
 from kompat.groups.service import GroupService
 from kompat.log.manager import Logs
 from kompat.log.partition import Origin, Partition
 from kompat.protocol.records import ControlType, control_batch
 from kompat.share.machine.settings import ShareSettings
+from kompat.share.offsets import ShareOffsets
+from kompat.share.requests import TopicIdPartition
 from kompat.share.service import ShareService
 from kompat.txn.machine import TransactionMachine
 from kompat.txn.service import Marker, TransactionService
-from kompat.types import TopicPartition
+from kompat.types import Offset, TopicPartition
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
@@ -38,8 +41,19 @@ class Coordinators:
         self._cluster = cluster
         self._logs = logs
         self._clock = clock
+        self.shares = ShareService(
+            *self._internal(SHARES),
+            logs=logs,
+            settings=self._share_settings,
+            clock=clock,
+            max_sessions=config["group.share.max.share.sessions"],
+        )
         self.groups = GroupService(
-            *self._internal(OFFSETS), settings=self._group_settings, topics=ClusterTopics(cluster), clock=clock
+            *self._internal(OFFSETS),
+            settings=self._group_settings,
+            topics=ClusterTopics(cluster),
+            clock=clock,
+            share_states=ShareStates(self.shares.offsets),
         )
         self.transactions = TransactionService(
             *self._internal(TRANSACTIONS),
@@ -47,13 +61,6 @@ class Coordinators:
             next_producer_id=cluster.next_producer_id,
             markers=self,
             clock=clock,
-        )
-        self.shares = ShareService(
-            *self._internal(SHARES),
-            logs=logs,
-            settings=self._share_settings,
-            clock=clock,
-            max_sessions=config["group.share.max.share.sessions"],
         )
 
     def start(self) -> None:
@@ -107,6 +114,7 @@ class Coordinators:
 
     def _group_settings(self) -> GroupSettings:
         config = self._config
+        with_settings = list(self._cluster.groups_with_settings())
         return GroupSettings(
             min_session_timeout_ms=config["group.min.session.timeout.ms"],
             max_session_timeout_ms=config["group.max.session.timeout.ms"],
@@ -117,11 +125,18 @@ class Coordinators:
                 heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
                 assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
             ),
-            consumer_overrides={group: self._overrides(group) for group in self._cluster.groups_with_settings()},
+            consumer_overrides={group: self._overrides(group) for group in with_settings},
             consumer_max_size=config["group.consumer.max.size"],
             assignors=tuple(config["group.consumer.assignors"]),
             migration_policy=MigrationPolicy(config["group.consumer.migration.policy"]),
             regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
+            share=ShareGroupSettings(
+                session_timeout_ms=config["group.share.session.timeout.ms"],
+                heartbeat_interval_ms=config["group.share.heartbeat.interval.ms"],
+                assignment_interval_ms=config["group.share.assignment.interval.ms"],
+            ),
+            share_overrides={group: self._share_overrides(group) for group in with_settings},
+            share_max_size=config["group.share.max.size"],
             offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
             offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
             offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
@@ -139,15 +154,19 @@ class Coordinators:
         )
 
     def _overrides(self, group_id: str) -> ConsumerGroupSettings:
-        def setting(name: str) -> int:
-            value = self._cluster.group_setting(group_id, name)
-            assert isinstance(value, int), name  # noqa: S101 - by its definition
-            return value
-
+        setting: Callable[[str], Any] = partial(self._cluster.group_setting, group_id)
         return ConsumerGroupSettings(
             session_timeout_ms=setting("consumer.session.timeout.ms"),
             heartbeat_interval_ms=setting("consumer.heartbeat.interval.ms"),
             assignment_interval_ms=setting("consumer.assignment.interval.ms"),
+        )
+
+    def _share_overrides(self, group_id: str) -> ShareGroupSettings:
+        setting: Callable[[str], Any] = partial(self._cluster.group_setting, group_id)
+        return ShareGroupSettings(
+            session_timeout_ms=setting("share.session.timeout.ms"),
+            heartbeat_interval_ms=setting("share.heartbeat.interval.ms"),
+            assignment_interval_ms=setting("share.assignment.interval.ms"),
         )
 
     # -- markers ---------------------------------------------------------------------------------------------------
@@ -168,6 +187,33 @@ class Coordinators:
                 timestamp=self._clock.now(),
             )
             await log.append(memoryview(batch), origin=Origin.INTERNAL).pending.wait()
+
+
+class ShareStates:
+    """The states of share groups as groups look at them."""
+
+    def __init__(self, offsets: ShareOffsets) -> None:
+        self._offsets = offsets
+
+    async def make(self, group_id: str, partitions: Assignment) -> None:
+        await self._offsets.ensure(group_id, _flat(partitions))
+
+    async def alter(self, group_id: str, offsets: Mapping[UUID, Mapping[int, int]]) -> None:
+        await self._offsets.alter(
+            group_id,
+            {
+                TopicIdPartition(topic_id, partition): Offset(offset)
+                for topic_id, starts in offsets.items()
+                for partition, offset in starts.items()
+            },
+        )
+
+    async def delete(self, group_id: str, partitions: Assignment) -> None:
+        await self._offsets.delete(group_id, _flat(partitions))
+
+
+def _flat(partitions: Assignment) -> list[TopicIdPartition]:
+    return [TopicIdPartition(topic_id, number) for topic_id, part in partitions.items() for number in sorted(part)]
 
 
 class ClusterTopics:

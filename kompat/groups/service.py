@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -43,8 +43,10 @@ from kompat.groups.machine.messages import (
     TopicErrors,
     TopicOffsets,
 )
+from kompat.groups.machine.share_messages import DescribedShareGroup, ShareHeartbeatReply, ShareHeartbeatRequest
 from kompat.groups.machine.topics import Topics
-from kompat.groups.records import GroupRecord
+from kompat.groups.records import Assignment, GroupRecord
+from kompat.groups.share_states import Keeper, ShareStates
 from kompat.log.partition import Partition
 from kompat.types import ProducerEpoch, ProducerId, TopicPartition
 
@@ -64,6 +66,7 @@ class GroupService:
         settings: Callable[[], GroupSettings],
         topics: Topics,
         clock: Clock,
+        share_states: Keeper,
     ) -> None:
         self._settings = settings
         self._topics = topics
@@ -71,6 +74,7 @@ class GroupService:
         self._shards: Shards[GroupMachine, GroupRecord] = Shards(self._runtime, existing, ensure)
         self._waiting: dict[int, _Waiting] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._share_states = ShareStates(share_states, clock, self._run)
 
     def _make(self) -> GroupMachine:
         machine = GroupMachine(self._settings())
@@ -170,6 +174,17 @@ class GroupService:
     async def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> ConsumerHeartbeatReply:
         return await self._at_home(request.group_id, lambda m: m.consumer_heartbeat(request, self._clock.now()))
 
+    async def share_heartbeat(self, request: ShareHeartbeatRequest) -> ShareHeartbeatReply:
+        home = await self._shards.home(request.group_id)
+        if request.subscribed_topic_names:
+            # So that a member has something to do at once; with Kafka it would wait for its next heartbeat.
+            missing = await self._run(home, lambda m: m.prepare_share(request, self._clock.now()))
+            await self._share_states.make(home, request.group_id, missing)
+        reply = await self._run(home, lambda m: m.share_heartbeat(request, self._clock.now()))
+        if reply.uninitialized:
+            self._spawn(self._share_states.make(home, request.group_id, reply.uninitialized))
+        return reply
+
     # -- offsets ---------------------------------------------------------------------------------------------------
     async def commit_offsets(self, request: CommitRequest) -> tuple[TopicErrors, ...]:
         return await self._at_home(request.group_id, lambda m: m.commit_offsets(request, self._clock.now()))
@@ -190,7 +205,13 @@ class GroupService:
 
     # -- groups as a whole -----------------------------------------------------------------------------------------
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, ErrorCode]:
-        return dict(await self._at_homes(group_ids, lambda ids: lambda m: m.delete_groups(ids, self._clock.now())))
+        """A share group only goes when all its states are gone."""
+        named = list(group_ids)
+        shared = await self._at_homes(named, lambda ids: lambda m: m.begin_share_deletion(ids, self._clock.now()))
+        failed = await self._share_states.delete_all(shared)
+        left = [group_id for group_id in named if group_id not in failed]
+        deleted = await self._at_homes(left, lambda ids: lambda m: m.delete_groups(ids, self._clock.now()))
+        return {**dict(deleted), **failed}
 
     async def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
         found: list[ListedGroup] = []
@@ -204,6 +225,22 @@ class GroupService:
 
     async def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
         return await self._at_homes(group_ids, lambda ids: lambda m: m.describe_consumer_groups(ids))
+
+    async def describe_share_groups(self, group_ids: Iterable[str]) -> list[DescribedShareGroup]:
+        return await self._at_homes(group_ids, lambda ids: lambda m: m.describe_share_groups(ids))
+
+    # -- where share groups begin ----------------------------------------------------------------------------------
+    async def share_partitions(self, group_id: str) -> Assignment:
+        """The partitions that a share group has a state for."""
+        return await self._at_home(group_id, lambda m: m.share_partitions(group_id))
+
+    async def alter_share_offsets(self, group_id: str, offsets: Mapping[UUID, Mapping[int, int]]) -> None:
+        """Let a share group without members begin at these offsets; one that does not exist begins with that."""
+        await self._share_states.alter(await self._shards.home(group_id), group_id, offsets)
+
+    async def delete_share_offsets(self, group_id: str, topics: Iterable[str]) -> dict[str, ErrorCode]:
+        """Let a share group without members forget where it stands in these topics; by name."""
+        return await self._share_states.delete(await self._shards.home(group_id), group_id, list(topics))
 
     # -- running ---------------------------------------------------------------------------------------------------
     async def _at_homes(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
 from kompat.clock import Clock
+from kompat.coordination.runtime import Runtime
 from kompat.coordination.shards import Shards
 from kompat.log.manager import Logs
 from kompat.share.machine.state import ShareStateMachine, Summary
@@ -54,6 +56,17 @@ class ShareOffsets:
             leader_epoch=summary.leader_epoch,
             lag=lag,
         )
+
+    async def ensure(self, group_id: str, partitions: Iterable[TopicIdPartition]) -> None:
+        """Let the group have a state for these partitions."""
+        homes: dict[Runtime[ShareStateMachine, ShareRecord], list[ShareKey]] = defaultdict(list)
+        for partition in partitions:
+            key = ShareKey(group_id, *partition)
+            homes[await self._shards.home(key.coordinator_key)].append(key)
+        await asyncio.gather(*(self._ensure(home, keys) for home, keys in homes.items()))
+
+    async def _ensure(self, home: Runtime[ShareStateMachine, ShareRecord], keys: Sequence[ShareKey]) -> None:
+        await home.run(lambda machine: machine.ensure(keys, self._clock.now()))
 
     async def alter(self, group_id: str, start_offsets: Mapping[TopicIdPartition, Offset]) -> None:
         """Let the group begin anew at these offsets; whatever was in flight there is forgotten."""

@@ -129,6 +129,16 @@ class ShareStateMachine:
         )
         return Decision([snapshot], None)
 
+    def ensure(self, keys: Iterable[ShareKey], now: Millis) -> Decision[ShareRecord, None]:
+        """Let these share partitions have a state; where they begin is found out when they are first used."""
+        records: list[ShareRecord] = []
+        for key in keys:
+            if key not in self._states:
+                epoch = LeaderEpoch(0)
+                made = self.initialize(key, UNINITIALIZED, leader_epoch=epoch, state_epoch=0, now=now)
+                records += made.records
+        return Decision(records, None)
+
     def write(
         self, key: ShareKey, update: Update, *, leader_epoch: LeaderEpoch, now: Millis
     ) -> Decision[ShareRecord, None]:
