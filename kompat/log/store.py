@@ -97,10 +97,10 @@ class PartitionStore(Protocol):
         ...
 
     def rewrite(self, replacements: Sequence[Rewrite], segment: Offset) -> None:
-        """Replace batches (the cleaner's work): all of one call or none; the new bytes go to a new file of `segment`.
+        """Replace batches of `segment` (the cleaner's work): all of one call or none; the new bytes go to a new file beside the old.
 
-        A batch that is no longer there is passed over. The bytes are written with the turn, so keep one call small (a few MiB);
-        files that no batch points into any more are removed on their own. Entries keep the size that was appended.
+        A batch that is no longer there, or not flushed yet, is passed over. The bytes are written with the turn, so keep one call
+        small (a few MiB); files that no batch points into any more are removed on their own. Entries keep the size that was appended.
         """
         ...
 
