@@ -53,3 +53,6 @@ class Api(Generic[Req, Resp]):
     # Hand-written codecs where the schema codec is too slow (Produce, Fetch): body bytes ↔ message.
     decode: Callable[[int, memoryview], Req] | None = None
     encode: Callable[[int, Resp], list[Any]] | None = None
+    # For APIs whose answer depends on nothing but the request and something that seldom changes: a stamp of that. While
+    # it is the same, equal requests get the answer that is already encoded.
+    stamp: Callable[[Services], object] | None = None

@@ -126,4 +126,5 @@ API = Api(
     response=MetadataResponse,
     handle=handle,
     failure=failure,
+    stamp=lambda services: (services.cluster.metadata_offset, services.config.version),
 )

@@ -98,3 +98,8 @@ def frame_response(correlation_id: int, api_key: int, version: int, body: list[B
     if is_flexible(api_key, version):
         return [_pack_response(size + 1, correlation_id) + b"\0", *body]
     return [_pack_response(size, correlation_id), *body]
+
+
+def response_header_size(header: RequestHeader) -> int:
+    """Of a response as it goes out: what stands before its body."""
+    return _RESPONSE.size + (1 if is_flexible(header.api_key, header.api_version) else 0)

@@ -21,8 +21,10 @@ from kompat.protocol.codec import (
     decode_request_header,
     encode_response,
     frame_response,
+    response_header_size,
 )
 from kompat.protocol.messages import classes
+from kompat.server.answers import LONGEST_QUESTION, Answers
 
 if TYPE_CHECKING:
     from kompat.handlers.services import Services
@@ -109,6 +111,7 @@ class Exchange:
 class Dispatcher:
     def __init__(self, apis: Iterable[Api[Any, Any]], services: Services) -> None:
         self._services = services
+        self._answers: dict[int, Answers] = {}
         self._apis: dict[int, Api[Any, Any]] = {}
         for api in apis:
             if self._apis.setdefault(api.key, api) is not api:
@@ -127,15 +130,35 @@ class Dispatcher:
         try:
             if not api.versions.low <= header.api_version <= api.versions.high:
                 return _unsupported(exchange, frame[position:])
-            exchange.request = request = _decode(exchange, frame[position:])
-            result = api.handle(self._context(client, header), request)
-            if result is None:
-                return []
-            if isinstance(result, api.response):
-                return _encode(exchange, result)
-            exchange.wait_for(result)
+            if api.stamp is not None and len(frame) <= LONGEST_QUESTION:
+                return self._remembered(exchange, api.stamp(self._services), frame[position:])
+            return self._worked_out(exchange, frame[position:])
         except Exception as error:
             return _failed(exchange, error)
+
+    def _remembered(self, exchange: Exchange, stamp: object, body: memoryview) -> Answer | Exchange:
+        """The answer of the last time, where nothing has changed since."""
+        header = exchange.header
+        answers = self._answers.setdefault(header.api_key, Answers())
+        client = exchange.client
+        question = (header.api_version, bytes(body), client.local_address, client.principal)
+        known = answers.find(stamp, question)
+        if known is not None:
+            return frame_response(header.correlation_id, header.api_key, header.api_version, [known])
+        answer = self._worked_out(exchange, body)
+        if isinstance(answer, list):
+            answers.remember(stamp, question, b"".join(answer)[response_header_size(header) :])
+        return answer
+
+    def _worked_out(self, exchange: Exchange, body: memoryview) -> Answer | Exchange:
+        api = exchange.api
+        exchange.request = request = _decode(exchange, body)
+        result = api.handle(self._context(exchange.client, exchange.header), request)
+        if result is None:
+            return []
+        if isinstance(result, api.response):
+            return _encode(exchange, result)
+        exchange.wait_for(result)
         return exchange
 
     def _context(self, client: Client, header: RequestHeader) -> Context:

@@ -70,7 +70,7 @@ def test_a_request_that_could_not_be_read_can_be_refused(api: Api[Any, Any]) -> 
 def test_an_exception_in_a_handler_is_answered_and_logged_once(
     api: LateApi, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broken = replace(api.load(), handle=_break)
+    broken = replace(api.load(), handle=_break, stamp=None)
     frame = wire.request_frame(samples.request(api.name, version), version)[4:]
 
     answer = Dispatcher([broken], cast("Services", None)).dispatch(CLIENT, memoryview(bytearray(frame)))

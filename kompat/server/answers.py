@@ -1,0 +1,35 @@
+"""Answers that are encoded already, by the bytes that asked for them.
+
+Clients ask for metadata again and again, and mostly nothing has changed. Bounded in number and in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+MOST = 1024
+LONGEST_QUESTION = 1024
+LONGEST_ANSWER = 64 * 1024
+
+
+class Answers:
+    """Of one API: void when the stamp of what they tell of changes."""
+
+    __slots__ = ("_known", "_stamp")
+
+    def __init__(self) -> None:
+        self._stamp: object = None
+        self._known: dict[Hashable, bytes] = {}
+
+    def find(self, stamp: object, question: Hashable) -> bytes | None:
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._known.clear()
+        return self._known.get(question)
+
+    def remember(self, stamp: object, question: Hashable, answer: bytes) -> None:
+        if stamp != self._stamp or len(answer) > LONGEST_ANSWER:
+            return
+        if len(self._known) >= MOST:
+            self._known.clear()
+        self._known[question] = answer
