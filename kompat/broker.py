@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
@@ -196,6 +197,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 def run_until_signal(config: BrokerConfig, ready: Callable[[Broker], None]) -> None:
     """Run a broker until SIGTERM or SIGINT."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_run_until_signal(Broker(config), ready))
 
