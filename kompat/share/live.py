@@ -103,9 +103,9 @@ class LivePartition:
     def acknowledge(self, member: str, batches: Sequence[AckBatch]) -> Pending:
         return self._decide(lambda now: self.machine.acknowledge(member, batches, self.settings, now))
 
-    def release(self, member: str) -> None:
-        if self.machine.release(member):
-            self.wake()
+    def release(self, member: str) -> Pending:
+        """Let go of all that a member holds."""
+        return self._decide(lambda _: self.machine.release(member, self.settings))
 
     def finish(self, dead: Dead) -> Pending:
         """The dead letters of these records are written in this turn. Raises KafkaError where that is not ours to say."""

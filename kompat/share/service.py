@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -49,25 +50,6 @@ class DeadLetters(Protocol):
         ...
 
 
-class Members(Protocol):
-    """Who knows the members of share groups."""
-
-    async def check_empty(self, group_id: str, *, must_exist: bool) -> None:
-        """NON_EMPTY_GROUP where it has members; GROUP_ID_NOT_FOUND where there is none and there must be one."""
-        ...
-
-
-class SessionMembers:
-    """Members as far as sessions tell: who fetches is one."""
-
-    def __init__(self, sessions: ShareSessions) -> None:
-        self._sessions = sessions
-
-    async def check_empty(self, group_id: str, *, must_exist: bool) -> None:
-        if self._sessions.has_members(group_id):
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-
-
 class ShareService:
     def __init__(
         self,
@@ -81,7 +63,6 @@ class ShareService:
         updates_per_snapshot: int = 500,
         order_of: Callable[[Partition], Order] | None = None,
         dead_letters: DeadLetters | None = None,
-        members: Members | None = None,
     ) -> None:
         self._logs = logs
         self._read_settings = settings
@@ -96,7 +77,6 @@ class ShareService:
         self._loading: dict[ShareKey, list[Loaded]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.sessions = ShareSessions(max_sessions)
-        self.members: Members = members or SessionMembers(self.sessions)
         self.offsets = ShareOffsets(self._shards, logs, clock, self._fence)
 
     def _runtime(self, partition: Partition) -> Home:
@@ -190,11 +170,13 @@ class ShareService:
     def _let_go(self, session: ShareSession) -> None:
         for partition in session.partitions:
             live = self._live.get(ShareKey(session.group_id, *partition))
-            if live is None:
-                continue
-            live.release(session.member_id)
-            if live.is_idle and not self.sessions.has_members(session.group_id):
-                live.fence()  # it takes no room until it is used again
+            if live is not None:
+                live.release(session.member_id).add_done_callback(partial(self._retire, live))
+
+    def _retire(self, live: LivePartition, _: Pending) -> None:
+        """Let it take no room while its group has no members."""
+        if live.is_idle and not self.sessions.has_members(live.key.group_id):
+            live.fence()
 
     # -- share partitions ------------------------------------------------------------------------------------------
     def find(self, group_id: str, partition: TopicIdPartition) -> LivePartition | KafkaError | None:

@@ -84,17 +84,17 @@ class Model:
 
     def release(self, member: str) -> None:
         for offset in self.held(member):
-            entry = self.entries[offset]
-            entry.deliveries -= 1
-            entry.state, entry.member, entry.until = AVAILABLE, None, 0
+            self._let_go(self.entries[offset])
+
+    def _let_go(self, entry: Entry) -> None:
+        entry.persist(self.given_up if entry.deliveries >= self.settings.delivery_limit else AVAILABLE)
 
     def tick(self, now: int) -> None:
         for offset in self.live:
             entry = self.entries[offset]
             if 0 < entry.until <= now:
                 if entry.state is ACQUIRED:
-                    too_often = entry.deliveries >= self.settings.delivery_limit
-                    entry.persist(self.given_up if too_often else AVAILABLE)
+                    self._let_go(entry)
                 else:
                     entry.until = 0
 

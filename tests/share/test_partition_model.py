@@ -177,8 +177,10 @@ class Walk:
 
     def leave(self) -> None:
         member = self.random.choice(MEMBERS)
-        self.partition.release(member)
+        outcome = self.partition.release(member, self.settings)
         self.model.release(member)
+        self.persist(outcome.update)
+        self.check_dead(outcome.dead)
 
     def time_passes(self) -> None:
         self.now = Millis(self.now + self.random.choice((1, 50, 100, 400, 1000, 1001)))

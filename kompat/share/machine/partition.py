@@ -235,24 +235,18 @@ class SharePartition:
         return self._update(changed)
 
     # -- letting go ------------------------------------------------------------------------------------------------
-    def release(self, member: str) -> bool:
-        """The member is gone, without a word about its records: it never had them. Whether it held any.
-
-        There is nothing to persist: that it acquired them was not persisted either.
-        """
-        held = [run for run in self._runs if run.state is _ACQUIRED and run.member == member]
-        for run in held:
-            if run.deliveries > 1:
-                self._set(run.first, run.last, _AVAILABLE, run.deliveries - 1)
-            else:
-                self._forget(run.first, run.last)
-        return bool(held)
+    def release(self, member: str, settings: ShareSettings) -> Outcome:
+        """The member is gone, without a word about its records. They count as delivered: they may be why it is gone."""
+        return self._let_go((run for run in self._runs if run.member == member), settings)
 
     def tick(self, settings: ShareSettings, now: Millis) -> Outcome:
         """What follows from its being `now`: locks end, and so do back-offs."""
+        return self._let_go((run for run in self._runs if 0 < run.until <= now), settings)
+
+    def _let_go(self, runs: Iterable[Run], settings: ShareSettings) -> Outcome:
         outcome = Outcome(None, [])
         changed = []
-        for run in [run for run in self._runs if 0 < run.until <= now]:
+        for run in list(runs):
             state = _AVAILABLE
             if run.state is _ACQUIRED:
                 if run.deliveries >= settings.delivery_limit:
