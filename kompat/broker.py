@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 
 IN_MEMORY = ":memory:"
 DRAIN_SECONDS = 3.0
+SWITCH_SECONDS = 0.0005  # a worker thread that reads for one client keeps the interpreter from the others no longer
 SESSION_EVICTION = Millis(120_000)  # Kafka's, where it is not a setting either
 MAX_SESSION_ID = 2**31 - 1
 
