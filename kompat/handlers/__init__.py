@@ -51,4 +51,11 @@ APIS: tuple[Api[Any, Any], ...] = (
     late(69, "ConsumerGroupDescribe", 0, 1),
     late(74, "ListConfigResources", 0, 1),
     late(75, "DescribeTopicPartitions", 0, 0),
+    late(76, "ShareGroupHeartbeat", 1, 1),
+    late(77, "ShareGroupDescribe", 1, 1),
+    late(78, "ShareFetch", 1, 2),
+    late(79, "ShareAcknowledge", 1, 2),
+    late(90, "DescribeShareGroupOffsets", 0, 1),
+    late(91, "AlterShareGroupOffsets", 0, 0),
+    late(92, "DeleteShareGroupOffsets", 0, 0),
 )

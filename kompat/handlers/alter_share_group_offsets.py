@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
-from kompat.share.requests import TopicIdPartition
-from kompat.types import ZERO_UUID, Offset
+from kompat.types import ZERO_UUID
 
 TopicAnswer = AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic
 PartitionAnswer = TopicAnswer.AlterShareGroupOffsetsResponsePartition
@@ -18,20 +18,19 @@ PartitionAnswer = TopicAnswer.AlterShareGroupOffsetsResponsePartition
 async def handle(ctx: Context, req: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
     if not req.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-    offsets: dict[TopicIdPartition, Offset] = {}
+    offsets: dict[UUID, dict[int, int]] = {}
     answers = [_judge(ctx, topic, offsets) for topic in req.topics]
-    await ctx.services.shares.members.check_empty(req.group_id, must_exist=False)
-    await ctx.services.shares.offsets.alter(req.group_id, offsets)
+    await ctx.services.groups.alter_share_offsets(req.group_id, offsets)
     return AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, error_message=None, responses=answers)
 
 
-def _judge(ctx: Context, asked: Any, offsets: dict[TopicIdPartition, Offset]) -> Any:
+def _judge(ctx: Context, asked: Any, offsets: dict[UUID, dict[int, int]]) -> Any:
     """Take the offsets of the partitions that exist; the others are refused."""
     topic = ctx.services.cluster.topic(asked.topic_name)
     answers = []
     for partition in asked.partitions:
         if topic is not None and 0 <= partition.partition_index < len(topic.partitions):
-            offsets[TopicIdPartition(topic.id, partition.partition_index)] = Offset(partition.start_offset)
+            offsets.setdefault(topic.id, {})[partition.partition_index] = partition.start_offset
             answers.append(_answer(partition.partition_index, None))
         else:
             answers.append(_answer(partition.partition_index, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))

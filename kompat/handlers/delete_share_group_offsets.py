@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +9,6 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
-from kompat.share.requests import TopicIdPartition
 from kompat.types import ZERO_UUID
 
 TopicAnswer = DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic
@@ -19,27 +17,18 @@ TopicAnswer = DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTop
 async def handle(ctx: Context, req: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
     if not req.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-    shares = ctx.services.shares
-    await shares.members.check_empty(req.group_id, must_exist=True)
-    known = await shares.offsets.partitions_of(req.group_id)
-    answers, doomed = [], []
-    for asked in req.topics:
-        answer, partitions = _judge(ctx, asked.topic_name, known)
-        answers.append(answer)
-        doomed += partitions
-    await shares.offsets.delete(req.group_id, doomed)
+    names = list(dict.fromkeys(asked.topic_name for asked in req.topics))
+    outcomes = await ctx.services.groups.delete_share_offsets(req.group_id, names)
+    answers = [_judged(ctx, name, error) for name, error in outcomes.items()]
     return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, error_message=None, responses=answers)
 
 
-def _judge(ctx: Context, name: str, known: Sequence[TopicIdPartition]) -> tuple[Any, list[TopicIdPartition]]:
+def _judged(ctx: Context, name: str, code: ErrorCode) -> Any:
     topic = ctx.services.cluster.topic(name)
-    if topic is None:
-        return _answer(name, ZERO_UUID, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)), []
-    partitions = [partition for partition in known if partition.topic_id == topic.id]
-    if not partitions:
-        error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete.")
-        return _answer(name, ZERO_UUID, error), []
-    return _answer(name, topic.id, None), partitions
+    if topic is not None and code is ErrorCode.NONE:
+        return _answer(name, topic.id, None)
+    reason = "There is no offset information to delete." if topic is not None else ""
+    return _answer(name, ZERO_UUID, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
 
 
 def _answer(name: str, topic_id: UUID, error: KafkaError | None) -> Any:

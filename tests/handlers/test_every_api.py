@@ -11,7 +11,8 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import APIS, coverage
 from kompat.handlers.base import Api, Context
 from kompat.handlers.late import LateApi
-from kompat.protocol.codec import decode_request, encode_response
+from kompat.protocol.codec import decode_request, encode_response, frame_response
+from kompat.protocol.messages import message_class
 from kompat.server.dispatch import Client, Dispatcher
 
 from . import samples, wire
@@ -39,8 +40,8 @@ def test_the_table_says_what_the_module_says(api: LateApi) -> None:
 
     assert (api.key, api.name, api.versions) == (loaded.key, loaded.name, loaded.versions)
     assert api.advertised == loaded.advertised
-    assert loaded.request.SCHEMA.api_key == loaded.response.SCHEMA.api_key == api.key
-    assert loaded.request.__name__ == f"{api.name}Request"
+    assert loaded.request.SCHEMA.api_key == message_class(f"{api.name}Response").SCHEMA.api_key == api.key
+    assert (loaded.request.__name__, loaded.response.__name__) == (f"{api.name}Request", f"{api.name}Response")
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
@@ -95,7 +96,11 @@ def _as_received(api: Api[Any, Any], version: int) -> Any:
 
 
 def _as_sent(api: Api[Any, Any], version: int, response: Any) -> Any:
-    frame = b"".join(encode_response(wire.CORRELATION_ID, api.response, version, response))
+    if api.encode is not None:
+        buffers = frame_response(wire.CORRELATION_ID, api.key, version, api.encode(version, response))
+    else:
+        buffers = encode_response(wire.CORRELATION_ID, api.response, version, response)
+    frame = b"".join(buffers)
     return wire.decode_response(api.name, version, frame[4:])
 
 
