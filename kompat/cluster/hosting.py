@@ -43,8 +43,7 @@ class Hosting:
         gone = state.topics_by_id.get(record.topic_id) if isinstance(record, TopicDeleted) else None
         record.change(state)
         if gone is not None:
-            for partition in gone.partitions:
-                self._logs.drop(LogId(gone.id, partition.index))
+            self._logs.drop_soon(LogId(gone.id, partition.index) for partition in gone.partitions)
         elif isinstance(record, TopicCreated):
             self._open(record.topic)
         elif isinstance(record, PartitionsCreated):

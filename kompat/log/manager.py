@@ -21,6 +21,7 @@ from kompat.types import LogId, Millis
 logger = logging.getLogger(__name__)
 
 AT_A_TIME = 100  # partitions looked at before others get their turn
+DROPPED_AT_A_TIME = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,8 @@ class Logs:
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
         self._private: list[Partition] = []
+        self._doomed: list[LogId] = []  # forgotten, not yet removed from the store
+        self._dropping: asyncio.Future[None] | None = None
         self._extend: Callable[[Partition], None] = lambda _: None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -101,14 +104,37 @@ class Logs:
 
     def drop(self, log_id: LogId) -> Pending:
         """Remove a log and give its space back; done when that is written."""
+        self._forget(log_id)
+        self._store.drop(log_id)
+        return self._commit.turn()
+
+    def drop_soon(self, logs: Iterable[LogId]) -> None:
+        """As `drop`, for many: nobody finds them any more, and they are removed a few at a time. A crash leaves some of them
+        in the store: whoever knows which logs there should be drops them at the next start."""
+        for log_id in logs:
+            self._forget(log_id)
+            self._doomed.append(log_id)
+        if self._dropping is None or self._dropping.done():
+            self._dropping = asyncio.ensure_future(self._drop_doomed())
+
+    def _forget(self, log_id: LogId) -> None:
         partition = self._by_id.pop((log_id.topic_id, log_id.partition), None)
         if partition is not None:
             name = (partition.topic, partition.index)
             if self._by_name.get(name) is partition:  # a topic may have been created again under its name
                 del self._by_name[name]
             partition.drop()
-        self._store.drop(log_id)
-        return self._commit.turn()
+
+    async def _drop_doomed(self) -> None:
+        while self._doomed:
+            few = self._doomed[:DROPPED_AT_A_TIME]
+            del self._doomed[:DROPPED_AT_A_TIME]
+            try:
+                for log_id in few:
+                    self._store.drop(log_id)
+                await self._commit.turn().wait()
+            except (KafkaError, StorageError) as error:
+                logger.warning("the space of deleted topics is given back with the next start: %s", error)
 
     def require_room(self) -> None:
         """For what would need more of the disk: refused while there is too little of it."""
@@ -125,7 +151,10 @@ class Logs:
         """The disk refused a turn: whoever took part goes back to what is stored. For GroupCommit's `on_failed`."""
         for partition in (*self._private, *self._by_id.values()):
             if partition.is_staged:
-                partition.reload()
+                try:
+                    partition.reload()
+                except (DamagedData, StorageError):  # of one partition: the others must not go on with what was refused
+                    logger.exception("%s could not be read back after the disk refused a write", partition)
 
     def configure(self, settings: LogSettings) -> None:
         """Take other settings, while running."""
@@ -173,6 +202,8 @@ class Logs:
         for task in self._tasks:
             task.cancel()
         self._cleaner.close()
+        if self._dropping is not None:
+            await self._dropping
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         written = False

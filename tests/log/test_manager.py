@@ -67,6 +67,20 @@ async def test_a_dropped_log_is_gone_and_its_space_free(broker: Broker) -> None:
     assert list(broker.logs.stored()) == []
 
 
+async def test_many_logs_are_forgotten_at_once_and_removed_a_few_at_a_time(broker: Broker) -> None:
+    partitions = [broker.open(index) for index in range(3 * manager.DROPPED_AT_A_TIME)]
+    for partition in partitions:
+        partition.append(batch(b"x"))
+    await broker.commit.turn().wait()
+
+    broker.logs.drop_soon([partition.log_id for partition in partitions])
+
+    assert list(broker.logs.all()) == []
+    assert list(broker.logs.stored()) != []
+    await broker.logs.close()
+    assert list(broker.logs.stored()) == []
+
+
 async def test_a_topic_created_again_is_not_dropped_with_its_namesake(broker: Broker) -> None:
     old = broker.open()
     new = broker.open(topic_id=UUID(int=2))
