@@ -68,6 +68,7 @@ class RocksStore:
         self.garbage = Garbage()
         self._next_check = 0.0
         self._unchecked = 0  # bytes written since the last look
+        self._sync_failure: str | None = None
         self._look_for_room()
 
     # -- logs ------------------------------------------------------------------------------------------------------
@@ -156,7 +157,7 @@ class RocksStore:
         logger.warning("opening the database in %s anew, after a write that failed", self._directory)
         self.is_refusing = True  # unless it succeeds: a turn must not be built on a closed database
         self.database.reopen()
-        self.is_refusing = False
+        self.is_refusing = self._sync_failure is not None
 
     def _finish(self) -> None:
         self.values.commit()
@@ -181,6 +182,8 @@ class RocksStore:
     # -- the disk --------------------------------------------------------------------------------------------------
     def check(self) -> None:
         """Called before an append while the store is refusing: raises StorageError, or finds that it can go on."""
+        if self._sync_failure is not None:
+            raise StorageError(self._sync_failure)
         if time.monotonic() >= self._next_check:
             self._look_for_room()
             if not self.is_refusing and not self.database.is_open:
@@ -196,13 +199,28 @@ class RocksStore:
     def _look_for_room(self) -> None:
         self._next_check = time.monotonic() + CHECK_EVERY
         self._unchecked = 0
-        self.is_refusing = self._free() < self._reserve
+        self.is_refusing = self._sync_failure is not None or self._free() < self._reserve
 
     def _free(self) -> int:
         status = os.statvfs(self._directory)
         return status.f_bavail * status.f_frsize
 
     def sync(self) -> None:
+        """After a failure the kernel may have dropped what it could not write, and say nothing the next time: so nothing more
+        is promised until the operator has looked at the disk and started the broker again."""
+        if self._sync_failure is not None:
+            raise StorageError(self._sync_failure)
+        try:
+            self._sync()
+        except StorageError as error:
+            self._sync_failure = (
+                f"{self._directory} could not be synced ({error}): check the disk, then restart the broker"
+            )
+            self.is_refusing = True
+            logger.exception("no more writes are taken")
+            raise
+
+    def _sync(self) -> None:
         try:
             self.values.sync()
         except OSError as error:
@@ -228,10 +246,11 @@ class RocksStore:
         self._discard()
         self._collector.close()
         try:
-            self.sync()
-            self.database.flush()
-            self.database.close()
-            self._lock.end()
+            if self._sync_failure is None:
+                self.sync()
+                self.database.flush()
+                self.database.close()
+                self._lock.end()
         finally:
             self.database.close()
             self.values.close()

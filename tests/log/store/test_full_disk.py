@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kompat.errors import StorageError
-from kompat.log import rocks
+from kompat.log import rocks, valuelog
 from kompat.log.rocks import RocksStore
 from kompat.types import Offset, RaftIndex
 from tests.log.store.batches import LOG, OTHER, a_batch, an_entry, content, expected, write
@@ -108,3 +108,30 @@ def test_a_refused_turn_is_discarded_as_a_whole(store: RocksStore, monkeypatch: 
     write(store, LOG, 1, 3, 5000)
     write(store, OTHER, 0, 3, 5000)
     assert content(store.open(LOG)) == content(store.open(OTHER)) == expected(0, 3, 5000)
+
+
+def test_after_a_sync_that_failed_nothing_more_is_promised_until_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RocksStore(str(tmp_path))
+    write(store, LOG, 0, 0, 60_000)
+    with monkeypatch.context() as broken:
+        broken.setattr(valuelog, "_sync_data", _refuse)
+        with pytest.raises(StorageError):
+            store.sync()
+
+    with pytest.raises(StorageError, match="restart the broker"):
+        store.sync()
+    with pytest.raises(StorageError, match="restart the broker"):
+        write(store, LOG, 1, 1, 100)
+    assert content(store.open(LOG)) == expected(0, 0, 60_000)
+
+    store.close()
+    again = RocksStore(str(tmp_path))
+    write(again, LOG, 1, 1, 100)
+    again.sync()
+    again.close()
+
+
+def _refuse(_: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
