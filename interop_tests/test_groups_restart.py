@@ -66,7 +66,7 @@ def wait_progress(pairs: Pairs) -> None:
 
     deadline = time.monotonic() + 60
     while not is_done():
-        assert time.monotonic() < deadline, f"stuck: { {name: pairs[name] for name in waiting} }"
+        assert time.monotonic() < deadline, "\n".join(member.summary() for name in waiting for member in pairs[name][1])
         time.sleep(0.05)
 
 

@@ -87,8 +87,11 @@ class Member:
         try:
             until(check, f"{self.name} has {what}", seconds=seconds)
         except AssertionError as error:
-            state = f"assignment {sorted(self.assignment)}, {self.count()} records, left: {self.has_left}"
-            raise AssertionError(f"{error}\n{state}, problems {self.problems[-3:]}") from None
+            raise AssertionError(f"{error}\n{self.summary()}") from None
+
+    def summary(self) -> str:
+        state = f"assignment {sorted(self.assignment)}, {self.count()} records, left: {self.has_left}"
+        return f"{self.name}: {state}, last problems {self.problems[-3:]}"
 
 
 class Host:
