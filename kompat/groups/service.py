@@ -178,8 +178,7 @@ class GroupService:
         home = await self._shards.home(request.group_id)
         if request.subscribed_topic_names:
             # So that a member has something to do at once; with Kafka it would wait for its next heartbeat.
-            missing = await self._run(home, lambda m: m.prepare_share(request, self._clock.now()))
-            await self._share_states.make(home, request.group_id, missing)
+            await self._share_states.prepare(home, request)
         reply = await self._run(home, lambda m: m.share_heartbeat(request, self._clock.now()))
         if reply.uninitialized:
             self._spawn(self._share_states.make(home, request.group_id, reply.uninitialized))

@@ -13,9 +13,12 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from kompat.clock import Clock
+from kompat.coordination.decision import Decision
 from kompat.coordination.runtime import Runtime
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.group_machine import GroupMachine
+from kompat.groups.machine.messages import Outcome
+from kompat.groups.machine.share_messages import ShareHeartbeatRequest
 from kompat.groups.records import Assignment, GroupRecord
 
 logger = logging.getLogger(__name__)
@@ -44,23 +47,31 @@ class ShareStates:
         self._run = run
         self._making: dict[str, asyncio.Future[None]] = {}  # by group
 
-    async def make(self, home: Home, group_id: str, partitions: Assignment) -> None:
-        """As announced. Who needs states that are being made for somebody else waits for them, too."""
-        if not partitions:
-            under_way = self._making.get(group_id)
-            if under_way is not None:
-                await asyncio.wait((under_way,))
-            return
+    async def prepare(self, home: Home, request: ShareHeartbeatRequest) -> None:
+        """Make the states that a member's heartbeat needs, or wait for whoever makes them already."""
+        group_id = request.group_id
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._making[group_id] = done
+
+        def begin(machine: GroupMachine) -> Decision[GroupRecord, Outcome[Assignment]]:
+            decision = machine.prepare_share(request, self._clock.now())
+            if decision.reply.reply:
+                self._making[group_id] = done  # at once: the next to ask finds nothing missing any more
+            return decision
+
         try:
-            await self._make(home, group_id, partitions)
+            missing: Assignment = await self._run(home, begin)
+            under_way = self._making.get(group_id)
+            if missing:
+                await self.make(home, group_id, missing)
+            elif under_way is not None:
+                await asyncio.wait((under_way,))
         finally:
             done.set_result(None)
             if self._making.get(group_id) is done:
                 del self._making[group_id]
 
-    async def _make(self, home: Home, group_id: str, partitions: Assignment) -> None:
+    async def make(self, home: Home, group_id: str, partitions: Assignment) -> None:
+        """As announced."""
         try:
             await self._keeper.make(group_id, partitions)
         except KafkaError as error:

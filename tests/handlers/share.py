@@ -9,7 +9,7 @@ from uuid import UUID
 from kompat.protocol.records import iterate, split_batches
 
 from . import wire
-from .conftest import build
+from .conftest import Asker, build
 
 SHARE_FETCH, SHARE_ACKNOWLEDGE = "ShareFetch", "ShareAcknowledge"
 
@@ -50,6 +50,13 @@ class Member:
         for (topic, index), batches in acks.items():
             said.setdefault(topic, {})[index] = list(batches)
         return self.ask(SHARE_ACKNOWLEDGE, {"topics": _topics(said)} | fields)
+
+
+def beat(ask: Asker, group_id: str, member_id: str, epoch: int, *topics: str, **fields: Any) -> Any:
+    """A heartbeat: with topics to begin with, or another time without."""
+    names = list(topics) or None
+    member = {"group_id": group_id, "member_id": member_id, "member_epoch": epoch}
+    return ask("ShareGroupHeartbeat", 1, subscribed_topic_names=names, **member, **fields)
 
 
 def _topics(wanted: dict[UUID, dict[int, list[Any]]]) -> list[dict[str, Any]]:

@@ -356,4 +356,4 @@ class GroupMachine:
 
 def _check_empty(group: ShareGroup) -> None:
     if not group.is_empty:
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")

@@ -239,6 +239,7 @@ def _fenced(how: str, epoch: int, member: ShareMember, and_so: str) -> KafkaErro
 
 def _check(request: ShareHeartbeatRequest) -> None:
     """What is wrong with the request whatever the group's state."""
+    _refuse_if(not request.member_id, "")  # Kafka finds no words for it
     _refuse_if(not request.member_id.strip(), "MemberId can't be empty.")
     _refuse_if(not request.group_id.strip(), "GroupId can't be empty.")
     _refuse_if(request.rack_id is not None and not request.rack_id.strip(), "RackId can't be empty.")
