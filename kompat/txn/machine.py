@@ -10,10 +10,10 @@ strayed from an old transaction can never land in a new one.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from kompat.coordination.deadlines import Timers
 from kompat.coordination.decision import Decision
 from kompat.errors import ErrorCode, KafkaError
 from kompat.txn.records import Changed, Forgotten, Record
@@ -53,32 +53,30 @@ class TransactionMachine:
         self._max_timeout_ms = max_timeout_ms
         self._expiration_ms = expiration_ms
         self._transactions: dict[str, Transaction] = {}
-        # (due, transactional id): an entry is void if the id's deadline is another one by now.
-        self._deadlines: list[tuple[int, str]] = []
+        self._deadlines: Timers[str, None] = Timers()  # by transactional id
 
     # -- replicated state ------------------------------------------------------------------------------------------
     def apply(self, record: Record) -> None:
         if isinstance(record, Forgotten):
             self._transactions.pop(record.transactional_id, None)
+            self._deadlines.cancel(record.transactional_id)
         else:
             transaction = record.transaction
             self._transactions[transaction.transactional_id] = transaction
             due = self._due(transaction)
             if due is not None:
-                heapq.heappush(self._deadlines, (due, transaction.transactional_id))
+                self._deadlines.schedule(transaction.transactional_id, due, None)
 
-    def _due(self, transaction: Transaction) -> int | None:
-        """When something has to be done about it that nobody asks for."""
+    def _due(self, transaction: Transaction) -> Millis | None:
+        """When something has to be done about it that nobody asks for.
+
+        A prepared end has no deadline. It keeps the one before: what follows is later, and moving it costs nothing.
+        """
         if transaction.state is State.ONGOING:
-            return transaction.start_ms + transaction.timeout_ms
+            return Millis(transaction.start_ms + transaction.timeout_ms)
         if transaction.state in PREPARED:
             return None
-        return transaction.updated_ms + self._expiration_ms
-
-    def _is_void(self, deadline: tuple[int, str]) -> bool:
-        due, transactional_id = deadline
-        transaction = self._transactions.get(transactional_id)
-        return transaction is None or self._due(transaction) != due
+        return Millis(transaction.updated_ms + self._expiration_ms)
 
     # -- commands --------------------------------------------------------------------------------------------------
     def init_producer(
@@ -210,20 +208,18 @@ class TransactionMachine:
         return Decision([Changed(completed)], None)
 
     def next_deadline(self) -> Millis | None:
-        while self._deadlines and self._is_void(self._deadlines[0]):
-            heapq.heappop(self._deadlines)
-        return Millis(self._deadlines[0][0]) if self._deadlines else None
+        return self._deadlines.next_deadline()
 
     def tick(self, now: Millis) -> Decision[Record, None]:
         """Abort what has been open for longer than its time-out; forget ids that nobody has used for long."""
-        records: dict[str, Record] = {}
-        while self._deadlines and self._deadlines[0][0] <= now:
-            deadline = heapq.heappop(self._deadlines)
-            if not self._is_void(deadline):
-                late = self._transactions[deadline[1]]
-                is_open = late.state is State.ONGOING
-                records[deadline[1]] = Changed(self._fenced_abort(late, now)) if is_open else Forgotten(deadline[1])
-        return Decision(list(records.values()), None)
+        records: list[Record] = []
+        while (due := self._deadlines.pop_due(now)) is not None:
+            late = self._transactions[due[0]]
+            if late.state is State.ONGOING:
+                records.append(Changed(self._fenced_abort(late, now)))
+            elif late.state not in PREPARED:
+                records.append(Forgotten(due[0]))
+        return Decision(records, None)
 
     # -- questions -------------------------------------------------------------------------------------------------
     def to_complete(self) -> Iterator[Transaction]:

@@ -241,6 +241,36 @@ def test_an_id_that_nobody_uses_is_forgotten() -> None:
     assert c.log[-1] == Forgotten(ID)
 
 
+def test_an_id_that_is_in_use_is_not_forgotten_and_its_deadlines_do_not_pile_up() -> None:
+    c = Coordinator()
+    producer = c.init()
+    for _ in range(1000):
+        c.now = Millis(c.now + 7 * 24 * 60 * MINUTE - 1)
+        c.tick()
+        c.add(producer, P0)
+        producer = c.end(producer)
+        c.complete()
+
+    assert c.transaction.state is State.COMPLETE_COMMIT
+    assert len(c.machine._deadlines._heap) < 10
+
+
+def test_a_time_out_that_comes_while_the_end_is_written_changes_nothing() -> None:
+    c = Coordinator()
+    producer = c.init()
+    c.add(producer, P0)
+    c.end(producer)
+
+    c.now = Millis(NOW + MINUTE)
+    c.tick()
+    assert c.transaction.state is State.PREPARE_COMMIT
+    c.complete()
+    c.now = Millis(c.now + 7 * 24 * 60 * MINUTE)
+    c.tick()
+
+    assert c.machine.find(ID) is None
+
+
 def test_when_the_epochs_run_out_the_next_transaction_has_a_new_producer_id() -> None:
     c = Coordinator()
     producer = c.init()

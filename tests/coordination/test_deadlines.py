@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kompat.groups.machine.timers import Timers
+from kompat.coordination.deadlines import Timers
 from kompat.types import Millis
 
 
