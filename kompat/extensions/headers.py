@@ -31,8 +31,8 @@ MAX_ID_BYTES: Final = 1024
 _PRIORITIES: Final = {"critical": 9, "high": 7, "normal": 4, "low": 2, "background": 0}
 _SHOWN: Final = 64  # characters of a wrong value
 _SECOND: Final = 1000
-# Compiled on first use: most brokers never see one of these headers.
-_INTEGER = r"[0-9]{1,18}"
+_DIGITS: Final = 18  # more than any number of milliseconds needs
+# Compiled on first use: most brokers never see one.
 _RFC3339 = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)"
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -90,9 +90,13 @@ def _wrong(name: str, text: str, expected: str) -> HeaderError:
 
 
 def _integer(name: str, text: str, expected: str) -> int:
-    if not re.fullmatch(_INTEGER, text, re.ASCII):
+    if not _is_number(text):
         raise _wrong(name, text, expected)
     return int(text)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) <= _DIGITS
 
 
 def _delay(asked: Asked, name: str, text: str) -> None:
@@ -107,7 +111,7 @@ def _delay_seconds(asked: Asked, name: str, text: str) -> None:
 
 def _deliver_at(asked: Asked, name: str, text: str) -> None:
     expected = "a time: milliseconds since 1970, or as in 2030-01-31T12:00:00Z"
-    if re.fullmatch(_RFC3339, text, re.ASCII):
+    if not _is_number(text) and re.fullmatch(_RFC3339, text, re.ASCII):
         try:
             asked.deliver_at = Millis(round(datetime.fromisoformat(_normal(text)).timestamp() * 1000))
         except (ValueError, OverflowError):

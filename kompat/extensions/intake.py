@@ -133,8 +133,7 @@ class _Taking:
             self.gone.add(record.offset)
         elif due is not None:
             self.gone.add(record.offset)
-            kept = Record(slot, record.timestamp, record.key, record.value, record.headers)
-            self._park(Parked(slot, due, self._codec, asked.schedule_id, kept))
+            self._park(Parked(slot, due, self._codec, asked.schedule_id, record))
         elif asked.schedule_id is not None:
             self._end_wait(slot, asked.schedule_id)
 

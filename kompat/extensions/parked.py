@@ -8,7 +8,7 @@
 | `d/p`, slot | its due time, and its producer while its transaction has not ended |
 | `d/i`, schedule id | slot of the record that waits under this id |
 
-A parked record is its codec, due time, schedule id, and a record batch that holds it as it was sent.
+A parked record is a head with its due time and schedule id, and the record as it was sent; a large one is compressed as it came.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kompat.protocol.records import Record, build_batch, iterate
+from kompat.protocol.compression import compress, decompress
+from kompat.protocol.records import Record
 from kompat.types import Millis, Offset, ProducerId
 
 SUMMARY: Final = b"d/s"
@@ -32,7 +33,10 @@ COMPRESSED_FROM: Final = 1024  # bytes; a codec gains nothing on less
 _PAIR = Struct(">QQ")
 _NUMBER = Struct(">Q")
 _PLACE = Struct(">Qq")
-_HEAD = Struct(">BBQH")  # version, codec, due, length of the schedule id
+_HEAD = Struct(">BBBQH")  # version, codec, codec of what follows, due, length of the schedule id
+_RECORD = Struct(">qiii")  # timestamp, lengths of key and value, how many headers
+_LENGTHS = Struct(">ii")
+NULL: Final = -1  # as a length
 _SUMMARY = Struct(">BQQQQ")
 _VERSION = 1
 
@@ -46,35 +50,69 @@ class Parked:
     record: Record | None  # None: it only ends the wait of another with its schedule id
 
     def encode(self) -> bytes:
-        schedule_id = (self.schedule_id or "").encode()
-        head = _HEAD.pack(_VERSION, self.codec, self.due, len(schedule_id))
-        if self.record is None:
-            return head + schedule_id
-        record = self.record
-        size = len(record.key or b"") + len(record.value or b"")
-        codec = self.codec if size >= COMPRESSED_FROM else 0
-        return b"".join((head, schedule_id, build_batch([record], base_offset=self.slot, compression=codec)))
+        schedule_id = self.schedule_id.encode() if self.schedule_id is not None else b""
+        body = _encode_record(self.record) if self.record is not None else b""
+        codec = self.codec if len(body) >= COMPRESSED_FROM else 0
+        head = _HEAD.pack(_VERSION, self.codec, codec, self.due, len(schedule_id))
+        return b"".join((head, schedule_id, compress(codec, body) if codec else body))
 
 
 class Head(NamedTuple):
     """What is known of a parked record without opening it."""
 
     codec: int
+    packed: int  # the codec of what follows
     due: Millis
     schedule_id: str | None
     size: int  # of the head itself
 
 
 def head(value: bytes) -> Head:
-    _, codec, due, length = _HEAD.unpack_from(value)
+    _, codec, packed, due, length = _HEAD.unpack_from(value)
     end = _HEAD.size + length
-    return Head(codec, Millis(due), value[_HEAD.size : end].decode() or None, end)
+    return Head(codec, packed, Millis(due), value[_HEAD.size : end].decode() if length else None, end)
 
 
 def decode(slot: Offset, value: bytes) -> Parked:
-    codec, due, schedule_id, end = head(value)
-    record = next(iterate(memoryview(value)[end:])) if len(value) > end else None
-    return Parked(slot, due, codec, schedule_id, record)
+    codec, packed, due, schedule_id, end = head(value)
+    body = value[end:]
+    if packed:
+        body = decompress(packed, body)
+    return Parked(slot, due, codec, schedule_id, _decode_record(slot, body) if body else None)
+
+
+def _encode_record(record: Record) -> bytes:
+    key, value = record.key, record.value
+    parts = [
+        _RECORD.pack(record.timestamp, _length(key), _length(value), len(record.headers)),
+        key or b"",
+        value or b"",
+    ]
+    for name, text in record.headers:
+        encoded = name.encode()
+        parts += (_LENGTHS.pack(len(encoded), _length(text)), encoded, text or b"")
+    return b"".join(parts)
+
+
+def _decode_record(slot: Offset, body: bytes) -> Record:
+    timestamp, key_length, value_length, count = _RECORD.unpack_from(body)
+    key, at = _take(body, _RECORD.size, key_length)
+    value, at = _take(body, at, value_length)
+    headers = []
+    for _ in range(count):
+        name_length, text_length = _LENGTHS.unpack_from(body, at)
+        name, at = _take(body, at + _LENGTHS.size, name_length)
+        text, at = _take(body, at, text_length)
+        headers.append(((name or b"").decode(), text))
+    return Record(slot, timestamp, key, value, tuple(headers))
+
+
+def _length(part: bytes | None) -> int:
+    return NULL if part is None else len(part)
+
+
+def _take(body: bytes, at: int, length: int) -> tuple[bytes | None, int]:
+    return (None, at) if length == NULL else (body[at : at + length], at + length)
 
 
 @dataclass(slots=True)
