@@ -32,7 +32,12 @@ def now_ms() -> int:
 def park(broker: Process, dues: list[int]) -> float:
     """Send records with these times; how many seconds that took."""
     producer = Producer(
-        {"bootstrap.servers": broker.bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 200_000, "log_level": 0}
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 200_000,
+            "log_level": 0,
+        }
     )
     started = time.perf_counter()
     for due in dues:
@@ -54,7 +59,13 @@ class Reader:
 
     def __init__(self, broker: Process) -> None:
         self._consumer = Consumer(
-            {"bootstrap.servers": broker.bootstrap, "group.id": "bench", "fetch.wait.max.ms": 500, "fetch.min.bytes": 1}
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "group.id": "bench",
+                "log_level": 0,
+                "fetch.wait.max.ms": 500,
+                "fetch.min.bytes": 1,
+            }
         )
         at = TopicPartition(TOPIC, 0)
         _, at.offset = self._consumer.get_watermark_offsets(at, timeout=30)
@@ -107,7 +118,7 @@ def measure(directory: Path, port: int, parked: int) -> list[str]:
     rows = ["| | |", "| --- | ---: |"]
     broker = kompat(port, directory)
     try:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
         park(broker, [now_ms() + HOUR] * 1000)
         rows.append(f"| memory with 1,000 parked | {usage(broker.pids).rss:.0f} MiB |")
