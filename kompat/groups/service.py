@@ -185,8 +185,17 @@ class GroupService:
         return reply
 
     # -- offsets ---------------------------------------------------------------------------------------------------
-    async def commit_offsets(self, request: CommitRequest) -> tuple[TopicErrors, ...]:
-        return await self._at_home(request.group_id, lambda m: m.commit_offsets(request, self._clock.now()))
+    async def commit_offsets(
+        self, request: CommitRequest, check: Callable[[], None] | None = None
+    ) -> tuple[TopicErrors, ...]:
+        """`check` is called at the last moment, and raises KafkaError where the commit comes too late."""
+
+        def command(machine: GroupMachine) -> Decision[GroupRecord, Outcome[tuple[TopicErrors, ...]]]:
+            if check is not None:
+                check()
+            return machine.commit_offsets(request, self._clock.now())
+
+        return await self._at_home(request.group_id, command)
 
     async def fetch_offsets(self, request: FetchRequest) -> tuple[TopicOffsets, ...]:
         return await self._at_home(request.group_id, lambda m: m.fetch_offsets(request))

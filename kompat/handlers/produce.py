@@ -13,7 +13,7 @@ from uuid import UUID
 from kompat.errors import ErrorCode, KafkaError, ProtocolError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.later import Later
-from kompat.handlers.transactional_produce import admit
+from kompat.handlers.transactional_produce import Guard, admit
 from kompat.log.commit import Pending
 from kompat.log.partition import Appended, Partition
 from kompat.log.validation import InvalidRecordsError
@@ -50,13 +50,18 @@ async def _handle_in_turn(ctx: Context, req: ProduceRequest, transactional_id: s
     """A transaction's batches, once the coordinator knows of their partitions."""
     async with ctx.services.produce_turns.of(transactional_id):
         refused: dict[tuple[str, UUID, int], KafkaError] = {}
+        guards: dict[tuple[str, UUID, int], Guard] = {}
         for topic in req.topic_data:
             for data in topic.partition_data:
+                key = topic.name, topic.topic_id, data.index
                 try:
                     if data.records is not None:
-                        await admit(ctx, transactional_id, _partition(ctx, topic, data.index), data.records)
+                        guard = await admit(ctx, transactional_id, _partition(ctx, topic, data.index), data.records)
+                        if guard is not None:
+                            guards[key] = guard
                 except KafkaError as error:
-                    refused[topic.name, topic.topic_id, data.index] = error
+                    refused[key] = error
+        refused.update({key: guard.refusal for key, guard in guards.items() if not guard.holds})
         reply = _append_all(ctx, req, refused)
     return await reply if isinstance(reply, Later) else reply
 

@@ -3,6 +3,9 @@
 Clients that speak transaction.version 2 (Produce v12+) leave the adding to the broker. Older ones have added it
 themselves, and it is verified: a batch that strayed from a transaction that has ended must not open one that nobody
 will end. Once a partition has an open transaction of the producer there is nothing to ask.
+
+Until the batch is appended the transaction may end. With version 2 its marker has a newer epoch, and the log refuses the
+batch by that. Before, the epoch is the same: then a Guard says whether a marker has come in between.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from weakref import WeakValueDictionary
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Context
 from kompat.log.partition import Partition
-from kompat.protocol.records import HEADER_SIZE, BatchHeader, read_header
+from kompat.protocol.records import HEADER_SIZE, read_header
 from kompat.txn.machine import Producer
+from kompat.txn.service import TransactionService
 from kompat.types import TopicPartition
 
 FIRST_VERSION_WITH_IMPLICIT_ADD = 12
@@ -42,28 +46,67 @@ class Turns:
         return lock
 
 
-async def admit(ctx: Context, transactional_id: str, partition: Partition, records: memoryview) -> None:
-    """Raises KafkaError where the batch may not be appended in the producer's transaction."""
+class Guard:
+    """Remembers how many transactions of a producer had ended in a partition."""
+
+    __slots__ = ("_ends", "_partition", "_producer_id")
+
+    def __init__(self, partition: Partition, producer_id: int) -> None:
+        self._partition = partition
+        self._producer_id = producer_id
+        self._ends = partition.producers.ends(producer_id)
+
+    @property
+    def holds(self) -> bool:
+        return self._partition.producers.ends(self._producer_id) == self._ends
+
+    @property
+    def refusal(self) -> KafkaError:
+        return KafkaError(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")
+
+    def check(self) -> None:
+        """To be called where no other work can come between this and the append."""
+        if not self.holds:
+            raise self.refusal
+
+
+async def admit(ctx: Context, transactional_id: str, partition: Partition, records: memoryview) -> Guard | None:
+    """Raises KafkaError where the batch may not be appended in the producer's transaction. A guard is to be checked then."""
     if len(records) < HEADER_SIZE:
-        return  # the append itself refuses it
+        return None  # the append itself refuses it
     header = read_header(records)
-    if not header.is_transactional or _is_open(partition, header):
-        return
+    if not header.is_transactional:
+        return None
     producer = Producer(header.producer_id, header.producer_epoch)
+    if is_open(partition, producer):
+        return Guard(partition, producer.id)
     wanted = TopicPartition(partition.topic, partition.index)
     transactions = ctx.services.transactions
     try:
         if ctx.api_version >= FIRST_VERSION_WITH_IMPLICIT_ADD:
             await transactions.add_patiently(transactional_id, producer, [wanted], client_version=EPOCH_BUMPING_CLIENT)
         elif ctx.services.config["transaction.partition.verification.enable"]:
-            await transactions.verify(transactional_id, producer, wanted)
+            return await verified(transactions, transactional_id, producer, partition)
     except KafkaError as error:
         raise KafkaError(_told(ctx, error.code), error.message) from error
+    return None
 
 
-def _is_open(partition: Partition, header: BatchHeader) -> bool:
-    known = partition.producers.get(header.producer_id)
-    return known is not None and known.epoch == header.producer_epoch and known.transaction_start >= 0
+async def verified(
+    transactions: TransactionService, transactional_id: str, producer: Producer, partition: Partition
+) -> Guard:
+    """Ask the coordinator, until no marker came in between: it may have been that of the transaction before."""
+    while True:
+        guard = Guard(partition, producer.id)
+        await transactions.verify(transactional_id, producer, TopicPartition(partition.topic, partition.index))
+        if guard.holds:
+            return guard
+
+
+def is_open(partition: Partition, producer: Producer) -> bool:
+    """Has the producer written there in its transaction already?"""
+    known = partition.producers.get(producer.id)
+    return known is not None and known.epoch == producer.epoch and known.transaction_start >= 0
 
 
 def _told(ctx: Context, code: ErrorCode) -> ErrorCode:

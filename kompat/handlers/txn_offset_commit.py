@@ -11,6 +11,7 @@ from kompat.groups.machine.messages import CommitRequest
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.groups import Judged, NamedTopic, judged, refused
 from kompat.handlers.offset_commit import committed
+from kompat.handlers.transactional_produce import Guard, is_open, verified
 from kompat.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kompat.txn.machine import Producer
 
@@ -52,25 +53,28 @@ async def _commit(ctx: Context, req: TxnOffsetCommitRequest, named: list[NamedTo
         producer_epoch=req.producer_epoch,
     )
     try:
-        await _take_part(ctx, req)
-        return judged(named, await ctx.services.groups.commit_offsets(request))
+        guard = await _take_part(ctx, req)
+        check = None if guard is None else guard.check
+        return judged(named, await ctx.services.groups.commit_offsets(request, check))
     except KafkaError as error:
         return refused(named, _told(ctx, error.code))
 
 
-async def _take_part(ctx: Context, req: TxnOffsetCommitRequest) -> None:
+async def _take_part(ctx: Context, req: TxnOffsetCommitRequest) -> Guard | None:
     """See to it that the group's home is in the transaction, so that its end is written there."""
     home = await ctx.services.groups.home_of(req.group_id)
     partition = ctx.services.logs.find(home.topic, home.partition)
-    known = None if partition is None else partition.producers.get(req.producer_id)
-    if known is not None and known.transaction_start >= 0 and known.epoch == req.producer_epoch:
-        return  # it has written there in this transaction already
-    transactions = ctx.services.transactions
+    if partition is None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     producer = Producer(req.producer_id, req.producer_epoch)
+    if is_open(partition, producer):
+        return Guard(partition, producer.id)
+    transactions = ctx.services.transactions
     if ctx.api_version >= FIRST_VERSION_THAT_ADDS:
         await transactions.add_patiently(req.transactional_id, producer, [home], client_version=EPOCH_BUMPING_CLIENT)
     elif ctx.services.config["transaction.partition.verification.enable"]:
-        await transactions.verify(req.transactional_id, producer, home)
+        return await verified(transactions, req.transactional_id, producer, partition)
+    return None
 
 
 def _told(ctx: Context, code: ErrorCode) -> ErrorCode:

@@ -42,6 +42,7 @@ class Producer:
     last_timestamp: Millis
     transaction_start: Offset  # NO_OFFSET: no transaction is open
     batches: deque[PastBatch]
+    ends: int = 0  # markers seen since the log was opened: who was let in before one is no longer in its transaction
 
     @property
     def last_sequence(self) -> int:
@@ -70,6 +71,11 @@ class Producers:
 
     def get(self, producer_id: int) -> Producer | None:
         return self._known.get(producer_id)
+
+    def ends(self, producer_id: int) -> int:
+        """How many transactions of the producer have ended here."""
+        producer = self._known.get(producer_id)
+        return producer.ends if producer is not None else 0
 
     # -- before an append ------------------------------------------------------------------------------------------
     def admit(
@@ -171,6 +177,7 @@ class Producers:
             producer.batches.clear()
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp
+        producer.ends += 1
         first = producer.transaction_start
         if first < 0:
             return None
