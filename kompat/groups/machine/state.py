@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from kompat.coordination.deadlines import Timers
 from kompat.coordination.decision import Decision
 from kompat.groups.config import GroupSettings
 from kompat.groups.machine.messages import Completion, JoinReply, Outcome, SyncReply, Token
-from kompat.coordination.deadlines import Timers
 from kompat.groups.machine.topics import MetadataHash, Topics, TopicTable
 from kompat.groups.records import GroupRecord
 from kompat.types import Millis
