@@ -249,13 +249,15 @@ class Fetching:
 
     def _collect_from(self, live: LivePartition, fetched: FetchedPartition) -> Reading:
         share = max(1, self._request.max_bytes // len(self._live))
-        previous: Sequence[Span] = ()
+        previous: list[Span] = []
         while self._records < self._request.max_records and fetched.size < share and not live.is_fenced:
-            spans = live.next_spans(self._request.max_records - self._records)
+            spans = sorted(live.next_spans(self._request.max_records - self._records))
             if not spans or spans == previous:
                 break  # there is nothing, or nothing that goes with what was found
+            if fetched.acquired and spans[0].first <= fetched.acquired[-1].last:
+                break  # it has become available meanwhile: records are given in ascending order
             previous = spans
-            yield from self._acquire(live, sorted(spans), fetched, share)
+            yield from self._acquire(live, spans, fetched, share)
 
     def _acquire(self, live: LivePartition, spans: list[Span], fetched: FetchedPartition, share: int) -> Reading:
         """Read at the first span, and go on until nothing is left of the others."""

@@ -1,0 +1,152 @@
+"""A share service on a disk that can be full and can crash, and members who use it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from kompat.clock import Clock, SystemClock
+from kompat.config.topic import TopicConfig
+from kompat.errors import KafkaError
+from kompat.log.commit import Fsync, GroupCommit
+from kompat.log.manager import Logs, LogSettings
+from kompat.log.partition import Origin, Partition
+from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate, split_batches
+from kompat.share.machine.messages import AckBatch, AckType, AcquireMode
+from kompat.share.machine.order import Order
+from kompat.share.machine.settings import ShareSettings
+from kompat.share.requests import FetchedPartition, FetchRequest, TopicIdPartition
+from kompat.share.service import DeadLetters, ShareService
+from kompat.types import LogId
+from tests.coordination.support import Disk
+
+GROUP = "group"
+ORDERS = UUID(int=21)
+STATE = UUID(int=22)
+STATE_PARTITIONS = 3
+EARLIEST = ShareSettings(offset_reset="earliest", backoff_ms=20, max_backoff_ms=100)
+
+
+class Shop:
+    """What a broker has of share groups; another one on the same disk is the broker after a restart."""
+
+    def __init__(
+        self,
+        disk: Disk | None = None,
+        settings: ShareSettings = EARLIEST,
+        *,
+        clock: Clock | None = None,
+        fsync: Fsync = "never",
+        cache_bytes: int = 1 << 20,
+        order: Order | None = None,
+        dead_letters: DeadLetters | None = None,
+        updates_per_snapshot: int = 500,
+    ) -> None:
+        self.disk = disk or Disk()
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        loop = asyncio.get_running_loop()
+        self.commit = GroupCommit(self.disk, loop, fsync=fsync, on_failed=lambda: self.logs.reload_failed())
+        self.logs = Logs(self.disk, self.commit, self.clock, LogSettings(cache_bytes=cache_bytes))
+        self.orders = self._open(ORDERS, "orders", 0)
+        self._states = [self._open(STATE, "__share_group_state", index) for index in range(STATE_PARTITIONS)]
+        self.service = ShareService(
+            lambda: self._states,
+            self._ensure,
+            logs=self.logs,
+            settings=lambda _: self.settings,
+            clock=self.clock,
+            order_of=None if order is None else lambda _: order,
+            dead_letters=dead_letters,
+            updates_per_snapshot=updates_per_snapshot,
+        )
+        self.service.start()
+
+    def _open(self, topic_id: UUID, name: str, index: int) -> Partition:
+        return self.logs.open(LogId(topic_id, index), name, index, TopicConfig())
+
+    async def _ensure(self) -> Sequence[Partition]:
+        return self._states
+
+    async def close(self) -> None:
+        await self.service.close()
+        await self.logs.close()
+        await self.commit.close()
+
+    async def crash(self, **changes: Any) -> Shop:
+        """Nothing more is written; the broker that follows has only what was."""
+        self.disk.crash()
+        disk, self.disk = self.disk, Disk()
+        self.commit._store = self.disk  # type: ignore[misc]  # what the dead would still write goes nowhere
+        await self.service.close()
+        await self.commit.close()
+        return Shop(disk, changes.pop("settings", self.settings), **changes)
+
+    # -- the log -----------------------------------------------------------------------------------------------------
+    async def produce(self, size: int, **batch: Any) -> int:
+        """One batch, its records named after their offsets."""
+        first = self.orders.log_end_offset
+        records = [Record(i, self.clock.now(), None, b"%d" % (first + i)) for i in range(size)]
+        await self.orders.append(memoryview(build_batch(records, **batch)), origin=Origin.INTERNAL).pending.wait()
+        return first
+
+    async def end_transaction(self, producer_id: int, kind: ControlType) -> None:
+        marker = control_batch(
+            kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=self.clock.now()
+        )
+        await self.orders.append(memoryview(marker), origin=Origin.INTERNAL).pending.wait()
+
+    # -- members -----------------------------------------------------------------------------------------------------
+    def request(self, member: str, max_records: int = 500, **fields: Any) -> FetchRequest:
+        return FetchRequest(
+            group_id=GROUP,
+            member_id=member,
+            partitions=[TopicIdPartition(ORDERS, 0)],
+            max_records=max_records,
+            **{"max_wait_ms": 2000, **fields},
+        )
+
+    async def fetch(self, member: str, max_records: int = 500, **fields: Any) -> FetchedPartition:
+        found = await self.service.fetch(self.request(member, max_records, **fields)).wait()
+        if not found:
+            return FetchedPartition(TopicIdPartition(ORDERS, 0))
+        assert found[0].error is None, found[0].error
+        return found[0]
+
+    async def fetch_offsets(self, member: str, max_records: int = 500, **fields: Any) -> list[int]:
+        """The offsets that a member got; the records have to be those that it is told it has."""
+        fetched = await self.fetch(member, max_records, **fields)
+        return held(fetched)
+
+    async def fetch_exactly(self, member: str, max_records: int, **fields: Any) -> list[int]:
+        return await self.fetch_offsets(member, max_records, mode=AcquireMode.RECORD_LIMIT, **fields)
+
+    async def acknowledge(self, member: str, *said: tuple[int, int, AckType]) -> KafkaError | None:
+        """Why it was refused, if it was."""
+        batches = [AckBatch(first, last, [kind]) for first, last, kind in said]
+        [outcome] = self.service.acknowledge(GROUP, member, {TopicIdPartition(ORDERS, 0): batches})
+        done = asyncio.Event()
+        outcome.promise.add_done_callback(lambda _: done.set())
+        await done.wait()
+        return outcome.promise.error
+
+
+def held(fetched: FetchedPartition) -> list[int]:
+    offsets = [offset for span in fetched.acquired for offset in range(span.first, span.last + 1)]
+    records = {
+        record.offset: record.value
+        for buffer in fetched.buffers
+        for batch in split_batches(memoryview(buffer))
+        for record in iterate(batch)
+    }
+    assert offsets == sorted(offsets)
+    assert all(records[offset] == b"%d" % offset for offset in offsets)
+    return offsets
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.005)
