@@ -106,6 +106,38 @@ def due_at_once(broker: Process) -> list[str]:
     return [f"| {len(found):,} due at once: the last arrived after | {max(came for _, came in found) - due} ms |"]
 
 
+def cost_of_looking(broker: Process, rounds: int = 12, count: int = 150_000) -> list[str]:
+    """Broker CPU of plain records on a topic that looks for headers, and on one that does not; the better half of the rounds."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    rows = []
+    for headers in ({}, {"some-header": "value", "another": "v"}):
+        costs: dict[str, list[float]] = {}
+        for setting in ("true", "false"):
+            topic = NewTopic(f"plain-{len(headers)}-{setting}", 1, 1, config={"kompat.extensions.enable": setting})
+            admin.create_topics([topic])[topic.topic].result(30)
+        for _ in range(rounds):
+            for setting in ("true", "false"):
+                used = _produce_plain(broker, f"plain-{len(headers)}-{setting}", count, headers)
+                costs.setdefault(setting, []).append(used)
+        on, off = (sum(sorted(costs[setting])[: rounds // 2]) / (rounds // 2) for setting in ("true", "false"))
+        what = "records with two other headers" if headers else "records without headers"
+        rows.append(
+            f"| looking for headers, {what} | {on:.3f} / {off:.3f} µs of CPU a record: {100 * (on / off - 1):+.1f} % |"
+        )
+    return rows
+
+
+def _produce_plain(broker: Process, topic: str, count: int, headers: dict[str, str]) -> float:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "log_level": 0, "batch.size": 16384})
+    before = usage(broker.pids).cpu
+    for _ in range(count):
+        producer.produce(topic, VALUE, partition=0, headers=headers)
+        if len(producer) > 50_000:
+            producer.poll(0.05)
+    producer.flush(60)
+    return (usage(broker.pids).cpu - before) / count * 1e6
+
+
 def restart(broker: Process, directory: Path, *, kill: bool) -> Process:
     if kill:
         broker.popen.kill()
@@ -135,6 +167,7 @@ def measure(directory: Path, port: int, parked: int) -> list[str]:
             rows.append(f"| memory then | {usage(broker.pids).rss:.0f} MiB |")
         rows += lateness(broker)
         rows += due_at_once(broker)
+        rows += cost_of_looking(broker)
         rows.append(f"| memory in the end | {usage(broker.pids).rss:.0f} MiB |")
     finally:
         broker.stop()

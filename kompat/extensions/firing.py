@@ -43,6 +43,7 @@ class Firing:
         self._queue: list[tuple[Millis, int, PartitionIntake]] = []  # by time; those not in `_armed` are void
         self._armed: dict[PartitionIntake, Millis] = {}
         self._under_way: set[PartitionIntake] = set()
+        self._failing: set[PartitionIntake] = set()
         self._order = count()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.Handle | None = None
@@ -62,11 +63,18 @@ class Firing:
     # -- who is next -----------------------------------------------------------------------------------------------
     def changed(self, intake: PartitionIntake) -> None:
         """Other records of the partition may be the next that are due."""
-        if intake not in self._under_way:
-            self._arm(intake, intake.summary.none_before)
+        if intake in self._under_way:
+            return
+        try:
+            due = intake.summary.none_before
+        except KafkaError as error:
+            self._put_off(intake, str(error))
+        else:
+            self._arm(intake, due)
 
     def dropped(self, intake: PartitionIntake) -> None:
         self._armed.pop(intake, None)
+        self._failing.discard(intake)
 
     def _arm(self, intake: PartitionIntake, due: Millis) -> None:
         if self._armed.get(intake, NEVER) == due:
@@ -115,8 +123,9 @@ class Firing:
         self._under_way.add(intake)
         try:
             pending = self._append(intake, now)
-        except KafkaError as error:
-            self._refused(intake, error)
+        except Exception as error:  # noqa: BLE001 - what is wrong with one partition must not stop the others
+            self._under_way.discard(intake)
+            self._put_off(intake, f"{type(error).__name__}: {error}")
         else:
             pending.add_done_callback(lambda done: self._ended(intake, done))
 
@@ -132,17 +141,20 @@ class Firing:
         return appended.pending
 
     def _ended(self, intake: PartitionIntake, done: Pending) -> None:
+        self._under_way.discard(intake)
         if done.error is not None:
-            self._refused(intake, done.error)
-            return
-        self._under_way.discard(intake)
-        self.changed(intake)
+            self._put_off(intake, str(done.error))
+        else:
+            self._failing.discard(intake)
+            self.changed(intake)
 
-    def _refused(self, intake: PartitionIntake, error: KafkaError) -> None:
-        self._under_way.discard(intake)
-        if not intake.partition.is_dropped:
-            logger.warning("%s could not deliver what is due: %s", intake.partition, error)
-            self._arm(intake, Millis(self._clock.now() + RETRY_MS))
+    def _put_off(self, intake: PartitionIntake, reason: str) -> None:
+        if intake.partition.is_dropped:
+            return
+        if intake not in self._failing:  # told once, not with every attempt
+            self._failing.add(intake)
+            logger.error("%s cannot deliver what is due, and goes on trying: %s", intake.partition, reason)
+        self._arm(intake, Millis(self._clock.now() + RETRY_MS))
 
 
 def _batch(due: Sequence[Parked], config: TopicConfig) -> bytearray:

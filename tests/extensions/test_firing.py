@@ -9,6 +9,7 @@ import pytest
 from kompat.clock import Clock, ManualClock, SystemClock
 from kompat.config.topic import TopicConfig
 from kompat.extensions import firing
+from kompat.extensions.parked import TIMER
 from kompat.extensions.service import Extensions
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs
@@ -171,3 +172,20 @@ async def test_the_queue_does_not_grow_with_every_delivery(node: Node) -> None:
         await node.until(partition, count=i + 1)
 
     assert len(node.extensions._firing._queue) <= firing.VOID_TOLERATED + 2
+
+
+async def test_a_partition_that_cannot_be_read_does_not_stop_the_others(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(firing, "RETRY_MS", 1)
+    damaged, sound = node.open(0), node.open(1)
+    node.send(damaged, "damaged", delay_ms=20)
+    node.send(sound, "sound", delay_ms=25)
+    await node.commit.turn().wait()
+    [(name, value)] = damaged.store.states(TIMER)
+    await damaged.write_states([(name, b"rubbish")]).wait()
+
+    assert [r.value for r in await node.until(sound, count=1)] == [b"sound"]
+    await damaged.write_states([(name, value)]).wait()
+    assert [r.value for r in await node.until(damaged, count=1)] == [b"damaged"]
+    assert len(caplog.records) == 1
