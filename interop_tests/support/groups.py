@@ -4,13 +4,18 @@ import itertools
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConsumerGroupListing
+from kafka.protocol.consumer import OffsetFetchRequest
 
 from interop_tests.support.broker import AnyBroker
+from interop_tests.support.codes import Code
 from interop_tests.support.members.host import Member, Place
 from interop_tests.support.members.kinds import Pace
+from interop_tests.support.wait import until
+from interop_tests.support.wire import Wire
 
 # What a broker of the tests' own is started with: dead members are missed after two seconds, not after 45.
 FAST_GROUPS = {
@@ -41,12 +46,19 @@ class Groups:
     """Asks one broker."""
 
     def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def committed(self, group: str) -> dict[Place, int]:
-        [future] = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-        places = future.result(20).topic_partitions or []
-        return {(place.topic, place.partition): place.offset for place in places if place.offset >= 0}
+        """All of a group's offsets. librdkafka's admin client dies of a coordinator that is not ready yet."""
+        with Wire(self._bootstrap) as wire:
+            request = OffsetFetchRequest(group_id=group, topics=None, require_stable=False)
+            answer = until(lambda: _ready(wire.ask(request, 7)), "the coordinator is ready", seconds=30)
+        return {
+            (topic.name, partition.partition_index): partition.committed_offset
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
 
     def listing(self, group: str) -> ConsumerGroupListing | None:
         found = self._admin.list_consumer_groups().result(20)
@@ -59,6 +71,13 @@ class Groups:
         listed = self.listing(group)
         assert listed is not None, f"{group} is not listed"
         return str(listed.type.name)
+
+
+def _ready(answer: Any) -> Any:
+    if answer.error_code in (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR):
+        return None
+    assert answer.error_code == 0
+    return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

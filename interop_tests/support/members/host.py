@@ -27,6 +27,7 @@ class Seen:
     offset: int
     value: str
     at: float
+    deliveries: int = 1  # to members of share groups, this one included
 
     @property
     def place(self) -> Place:
@@ -44,6 +45,7 @@ class Member:
     committed: dict[Place, int] = field(default_factory=dict)
     given_up: list[Place] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    acknowledged: int = 0  # records, by a member of a share group
     has_left: bool = False
 
     def take(self, event: dict[str, Any]) -> None:
@@ -53,9 +55,11 @@ class Member:
                 self.has_assignment = True
             case "record":
                 named = {name: event[name] for name in ("topic", "partition", "offset", "value", "at")}
-                self.records.append(Seen(**named))
+                self.records.append(Seen(**named, deliveries=event.get("deliveries", 1)))
             case "committed":
                 self.committed |= {(topic, index): offset for topic, index, offset in event["offsets"]}
+            case "acknowledged":
+                self.acknowledged += event["count"]
             case "revoked" | "lost":
                 self.given_up += [(topic, index) for topic, index in event["places"]]
             case "problem":
@@ -137,10 +141,10 @@ class Host:
     def kill(self) -> None:
         """SIGKILL; afterwards everything that the members told before is known."""
         self._process.kill()
-        self._process.wait()
-        self._reader.join()
+        self.close()
 
     def close(self) -> None:
+        """Let all members leave, and end the process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -148,7 +152,8 @@ class Host:
         try:
             self._process.wait(LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
-            self.kill()
+            self._process.kill()
+            self._process.wait()
         self._reader.join()
         self._process.stdout.close()
 

@@ -121,3 +121,17 @@ _ALL = (
     Kind(name="sarama", command=lambda: go_command("members", "sarama")),
 )
 KINDS = {kind.name: kind for kind in _ALL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopierKind:
+    """Processes that host copiers, and the kinds of member that they can be."""
+
+    command: Callable[[], list[str]]
+    kinds: tuple[str, ...]
+
+
+COPIERS = {
+    "confluent": CopierKind(command=_python("copier"), kinds=("range", "consumer")),
+    "java": CopierKind(command=lambda: java_command("kompat.interop.Copiers"), kinds=("classic", "consumer")),
+}

@@ -18,6 +18,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.BiFunction;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -40,6 +41,11 @@ public final class Members {
     }
 
     public static void main(String[] args) throws Exception {
+        serve(Reader::new);
+    }
+
+    /** Gives each member that is ordered a thread, until stdin ends; then lets all leave. */
+    static void serve(BiFunction<String, JsonNode, Member> kind) throws Exception {
         events = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
         System.setOut(System.err);
         Map<String, Member> members = new HashMap<>();
@@ -50,7 +56,7 @@ public final class Members {
             if (order.get("do").asText().equals("leave")) {
                 members.get(name).isLeaving = true;
             } else {
-                Member member = new Member(name, order);
+                Member member = kind.apply(name, order);
                 members.put(name, member);
                 member.start();
             }
@@ -64,44 +70,107 @@ public final class Members {
         System.exit(0);
     }
 
-    private static final class Member extends Thread implements ConsumerRebalanceListener {
+    /** One member: its life in a thread, and its voice. */
+    abstract static class Member extends Thread {
         volatile boolean isLeaving;
-        private final JsonNode order;
-        private final Map<TopicPartition, OffsetAndMetadata> done = new HashMap<>();
+        final JsonNode order;
         private Set<String> assignment;
-        private KafkaConsumer<String, String> consumer;
 
         Member(String name, JsonNode order) {
             super(name);
             this.order = order;
         }
 
+        /** Ends when the member is to leave, or cannot go on. */
+        abstract void live();
+
         @Override
         public void run() {
-            Properties properties = Host.properties(order);
-            properties.putIfAbsent("auto.offset.reset", "earliest");
-            properties.putIfAbsent("enable.auto.commit", "false");
-            properties.putIfAbsent("fetch.max.wait.ms", "100");
-            properties.putIfAbsent("group.id", order.get("group").asText());
-            properties.putIfAbsent("reconnect.backoff.max.ms", "500");
-            try (var opened = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer())) {
-                consumer = opened;
-                subscribe(properties);
-                while (!isLeaving) {
-                    step();
-                }
+            try {
+                live();
             } catch (Exception problem) {
                 problem(problem);
             }
             tell(event("left"));
         }
 
+        Properties consumerProperties() {
+            Properties properties = Host.properties(order);
+            properties.putIfAbsent("auto.offset.reset", "earliest");
+            properties.putIfAbsent("enable.auto.commit", "false");
+            properties.putIfAbsent("fetch.max.wait.ms", "100");
+            properties.putIfAbsent("group.id", order.get("group").asText());
+            properties.putIfAbsent("reconnect.backoff.max.ms", "500");
+            return properties;
+        }
+
+        List<String> topics() {
+            List<String> topics = new ArrayList<>();
+            order.get("topics").forEach(topic -> topics.add(topic.asText()));
+            return topics;
+        }
+
+        void tellAssignment(Set<TopicPartition> places) {
+            Set<String> now = new TreeSet<>();
+            places.forEach(place -> now.add(place.toString()));
+            if (!now.equals(assignment)) {
+                assignment = now;
+                tell(withPlaces(event("assignment"), places));
+            }
+        }
+
+        void tellCommitted(Map<TopicPartition, OffsetAndMetadata> offsets) {
+            ObjectNode event = event("committed");
+            ArrayNode list = event.putArray("offsets");
+            offsets.forEach((place, offset) -> list.addArray().add(place.topic()).add(place.partition()).add(offset.offset()));
+            tell(event);
+        }
+
+        void problem(Exception problem) {
+            tell(event("problem").put("text", problem.getClass().getSimpleName() + ": " + problem.getMessage()));
+        }
+
+        ObjectNode event(String kind) {
+            // The clock that Python's time.monotonic() reads, so that times of all processes compare.
+            return Host.JSON.createObjectNode().put("member", getName()).put("event", kind).put("at", System.nanoTime() / 1e9);
+        }
+
+        static ObjectNode withPlaces(ObjectNode event, Collection<TopicPartition> places) {
+            ArrayNode list = event.putArray("places");
+            places.forEach(place -> list.addArray().add(place.topic()).add(place.partition()));
+            return event;
+        }
+
+        static void tell(ObjectNode event) {
+            events.println(event);
+        }
+    }
+
+    /** Reads, and commits each batch before it asks for the next. */
+    private static final class Reader extends Member implements ConsumerRebalanceListener {
+        private final Map<TopicPartition, OffsetAndMetadata> done = new HashMap<>();
+        private KafkaConsumer<String, String> consumer;
+
+        Reader(String name, JsonNode order) {
+            super(name, order);
+        }
+
+        @Override
+        void live() {
+            Properties properties = consumerProperties();
+            try (var opened = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer())) {
+                consumer = opened;
+                subscribe(properties);
+                while (!isLeaving) {
+                    step();
+                }
+            }
+        }
+
         private void subscribe(Properties properties) {
             JsonNode pattern = order.get("pattern");
             if (pattern.isNull()) {
-                List<String> topics = new ArrayList<>();
-                order.get("topics").forEach(topic -> topics.add(topic.asText()));
-                consumer.subscribe(topics, this);
+                consumer.subscribe(topics(), this);
             } else if ("consumer".equals(properties.get("group.protocol"))) {
                 consumer.subscribe(new SubscriptionPattern(pattern.asText()), this);
             } else {
@@ -111,7 +180,7 @@ public final class Members {
 
         private void step() {
             ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(100));
-            tellAssignment();
+            tellAssignment(consumer.assignment());
             for (ConsumerRecord<String, String> record : records) {
                 tell(event("record").put("topic", record.topic()).put("partition", record.partition())
                     .put("offset", record.offset()).put("value", record.value()));
@@ -131,10 +200,7 @@ public final class Members {
                 problem(problem);
                 return;
             }
-            ObjectNode event = event("committed");
-            ArrayNode list = event.putArray("offsets");
-            offsets.forEach((place, offset) -> list.addArray().add(place.topic()).add(place.partition()).add(offset.offset()));
-            tell(event);
+            tellCommitted(offsets);
             done.keySet().removeAll(offsets.keySet());
         }
 
@@ -155,34 +221,6 @@ public final class Members {
         public void onPartitionsLost(Collection<TopicPartition> places) {
             tell(withPlaces(event("lost"), places));
             done.keySet().removeAll(places);
-        }
-
-        private void tellAssignment() {
-            Set<String> now = new TreeSet<>();
-            consumer.assignment().forEach(place -> now.add(place.toString()));
-            if (!now.equals(assignment)) {
-                assignment = now;
-                tell(withPlaces(event("assignment"), consumer.assignment()));
-            }
-        }
-
-        private void problem(Exception problem) {
-            tell(event("problem").put("text", problem.getClass().getSimpleName() + ": " + problem.getMessage()));
-        }
-
-        private ObjectNode event(String kind) {
-            // The clock that Python's time.monotonic() reads, so that times of all processes compare.
-            return Host.JSON.createObjectNode().put("member", getName()).put("event", kind).put("at", System.nanoTime() / 1e9);
-        }
-
-        private static ObjectNode withPlaces(ObjectNode event, Collection<TopicPartition> places) {
-            ArrayNode list = event.putArray("places");
-            places.forEach(place -> list.addArray().add(place.topic()).add(place.partition()));
-            return event;
-        }
-
-        private static void tell(ObjectNode event) {
-            events.println(event);
         }
     }
 }
