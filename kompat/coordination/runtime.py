@@ -128,7 +128,8 @@ class Runtime(Generic[M, R]):
             except KafkaError as error:
                 # A producer that was fenced has changed nothing. Else what the machine remembers besides its records,
                 # and whom it wanted to answer, has run ahead of the log: it is built anew.
-                self._is_loaded = appended is None and error.code in _FENCED
+                if appended is not None or error.code not in _FENCED:
+                    self._discard()
                 raise
             self._since_snapshot += len(batch)
         if appended is None:
@@ -141,12 +142,18 @@ class Runtime(Generic[M, R]):
 
     def _ended(self, pending: Pending, records: Sequence[R], end: Offset) -> None:
         if pending.error is not None:
-            self._is_loaded = False
+            self._discard()
             return
         if self._is_loaded:  # else it comes with the load that is due
             self.committed_offset = end
             if self._listener is not None:
                 self._listener.committed(records)
+
+    def _discard(self) -> None:
+        """The machine is not what the log says. Whoever waits for it may be the only one: it is loaded without being asked."""
+        self._is_loaded = False
+        if self._alarm is not None:
+            self._alarm.arm()
 
     # -- loading ---------------------------------------------------------------------------------------------------
     async def load(self) -> None:
@@ -232,6 +239,8 @@ class Runtime(Generic[M, R]):
 
     # -- time ------------------------------------------------------------------------------------------------------
     def _next_deadline(self) -> Millis | None:
+        if not self._is_loaded:
+            return Millis(0)
         return cast("Timed[R]", self.machine).next_deadline()
 
     async def _tick(self) -> None:

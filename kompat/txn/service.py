@@ -27,6 +27,7 @@ from kompat.types import TopicPartition
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.1  # after a marker that could not be written
+AFTER_A_BUG_SECONDS = 5.0  # not at once: what fails for ever would do nothing else
 ADD_RETRY_SECONDS = 0.02  # while the previous transaction's markers are on their way
 ADD_RETRIES = 5
 
@@ -74,7 +75,9 @@ class TransactionService:
         self._clock = clock
         self._shards: Shards[TransactionMachine, Record] = Shards(self._runtime, existing, ensure)
         self._completing: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()  # those among them that were prepared once more
         self._starting: asyncio.Future[None] | None = None
+        self._is_closed = False
 
     def _runtime(self, partition: Partition) -> Runtime[TransactionMachine, Record]:
         listener = _Completer(self, partition)
@@ -90,6 +93,7 @@ class TransactionService:
         self._starting.add_done_callback(_log_failure)
 
     async def close(self) -> None:
+        self._is_closed = True
         tasks: list[asyncio.Future[None]] = [*self._completing.values()]
         if self._starting is not None:
             tasks.append(self._starting)
@@ -187,15 +191,26 @@ class TransactionService:
     def complete_soon(
         self, runtime: Runtime[TransactionMachine, Record], coordinator_epoch: int, transactional_id: str
     ) -> None:
+        """To be called when the prepared end is committed."""
         if transactional_id in self._completing:
+            self._again.add(transactional_id)  # that task may be about to end, and this may be the next transaction
             return
+
+        def again() -> None:
+            if not self._is_closed:
+                self.complete_soon(runtime, coordinator_epoch, transactional_id)
 
         def ended(task: asyncio.Task[None]) -> None:
             del self._completing[transactional_id]
-            # The next transaction may have been prepared before this task was seen to end.
-            following = runtime.machine.find(transactional_id)
-            if not task.cancelled() and following is not None and following.state in PREPARED:
-                self.complete_soon(runtime, coordinator_epoch, transactional_id)
+            is_due = transactional_id in self._again
+            self._again.discard(transactional_id)
+            if task.cancelled():
+                return
+            if (error := task.exception()) is not None:
+                logger.error("the end of transaction %s could not be carried out", transactional_id, exc_info=error)
+                asyncio.get_running_loop().call_later(AFTER_A_BUG_SECONDS, again)
+            elif is_due:
+                again()
 
         task = asyncio.ensure_future(self._complete(runtime, coordinator_epoch, transactional_id))
         self._completing[transactional_id] = task
@@ -215,12 +230,13 @@ class TransactionService:
         )
         producer = Producer(prepared.producer_id, prepared.producer_epoch)
         await asyncio.gather(*(self._persist(partition, marker) for partition in prepared.partitions))
-        while True:
+        while not runtime.partition.is_dropped:  # an operator may delete the topic
             try:
                 return await runtime.run(lambda m: m.complete(transactional_id, producer, now=self._clock.now()))
             except KafkaError as error:
                 logger.warning("the end of transaction %s is not recorded yet: %s", transactional_id, error)
             await asyncio.sleep(RETRY_SECONDS)
+        return None
 
     async def _persist(self, partition: TopicPartition, marker: Marker) -> None:
         """Until it is written: a decided end is never given up."""
