@@ -22,6 +22,7 @@ from kompat.groups.service import GroupService
 from kompat.log.manager import Logs
 from kompat.log.partition import Origin, Partition
 from kompat.protocol.records import ControlType, control_batch
+from kompat.share.dead_letters import DeadLetterWriter
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.offsets import ShareOffsets
 from kompat.share.requests import TopicIdPartition
@@ -33,6 +34,8 @@ from kompat.types import Offset, TopicPartition
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
 SHARES = "__share_group_state"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+DEAD_LETTER_PREFIX = "dlq."
 
 
 class Coordinators:
@@ -41,12 +44,14 @@ class Coordinators:
         self._cluster = cluster
         self._logs = logs
         self._clock = clock
+        self._found: dict[str, tuple[Topic | None, Sequence[Partition]]] = {}
         self.shares = ShareService(
             *self._internal(SHARES),
             logs=logs,
             settings=self._share_settings,
             clock=clock,
             max_sessions=config["group.share.max.share.sessions"],
+            dead_letters=DeadLetterWriter(self._letterbox, clock),
         )
         self.groups = GroupService(
             *self._internal(OFFSETS),
@@ -102,8 +107,15 @@ class Coordinators:
         return existing, ensure
 
     def _partitions(self, topic: Topic) -> Sequence[Partition]:
+        """Asked for with every command, so what was found is kept while the topic is the same."""
+        known_topic, known = self._found.get(topic.name, (None, ()))
+        if known_topic is topic:
+            return known
         found = (self._logs.find_by_id(topic.id, each.index) for each in topic.partitions)
-        return [partition for partition in found if partition is not None]
+        partitions = [partition for partition in found if partition is not None]
+        if len(partitions) == len(topic.partitions):
+            self._found[topic.name] = (topic, partitions)
+        return partitions
 
     # -- settings --------------------------------------------------------------------------------------------------
     def _transaction_machine(self) -> TransactionMachine:
@@ -151,6 +163,9 @@ class Coordinators:
             offset_reset=setting("share.auto.offset.reset"),
             is_read_committed=setting("share.isolation.level") == "read_committed",
             can_renew=setting("share.renew.acknowledge.enable"),
+            backoff_ms=setting("kompat.share.release.backoff.ms"),
+            max_backoff_ms=setting("kompat.share.release.backoff.max.ms"),
+            has_dead_letters=bool(setting(DEAD_LETTER_TOPIC)),
         )
 
     def _overrides(self, group_id: str) -> ConsumerGroupSettings:
@@ -160,6 +175,17 @@ class Coordinators:
             heartbeat_interval_ms=setting("consumer.heartbeat.interval.ms"),
             assignment_interval_ms=setting("consumer.assignment.interval.ms"),
         )
+
+    async def _letterbox(self, group_id: str, topic: str) -> Sequence[Partition]:
+        """The dead-letter topic of a group's records from a topic. Those of dead letters would have no end."""
+        name = str(self._cluster.group_setting(group_id, DEAD_LETTER_TOPIC)).replace("<topic>", topic)
+        if not name or name == topic or topic.startswith(DEAD_LETTER_PREFIX):
+            return ()
+        refusals = await self._cluster.auto_create([name])
+        if name in refusals:
+            raise refusals[name]
+        found = self._cluster.topic(name)
+        return self._partitions(found) if found is not None else ()
 
     def _share_overrides(self, group_id: str) -> ShareGroupSettings:
         setting: Callable[[str], Any] = partial(self._cluster.group_setting, group_id)
