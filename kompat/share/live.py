@@ -107,10 +107,13 @@ class LivePartition:
         """Let go of all that a member holds."""
         return self._decide(lambda _: self.machine.release(member, self.settings))
 
+    async def ready(self) -> None:
+        """Wait until changes are written in the turn in which they are made."""
+        while not self.is_fenced and self._home.run_now(_nothing) is None:
+            await self._home.run(_nothing)
+
     def finish(self, dead: Dead) -> Pending:
-        """The dead letters of these records are written in this turn. Raises KafkaError where that is not ours to say."""
-        if self.is_fenced:
-            raise _fenced()
+        """The dead letters of these records are written in this turn."""
         return self._decide(lambda _: Outcome(self.machine.buried(dead.first, dead.last), []))
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -176,8 +179,9 @@ class LivePartition:
 
     @property
     def is_idle(self) -> bool:
-        """Nobody holds anything, nobody waits."""
-        return not self._waiters and not self.is_reading and self.machine.next_deadline() is None
+        """Nobody holds anything, nobody waits, and no dead letter is to be written."""
+        is_used = self._waiters or self.is_reading or self.machine.has_archiving
+        return not is_used and self.machine.next_deadline() is None
 
     def fence(self) -> None:
         """Be no longer in use: whoever comes next begins with what is persisted."""
@@ -208,6 +212,10 @@ class _Change:
         self.is_made = True
         records = () if outcome.update is None else self._live.write(store, outcome.update).records
         return Decision(records, outcome)
+
+
+def _nothing(_: ShareStateMachine) -> Decision[ShareRecord, None]:
+    return Decision([], None)
 
 
 def _broken(error: KafkaError) -> Pending:

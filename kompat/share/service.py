@@ -34,19 +34,16 @@ from kompat.share.sessions import ShareSession, ShareSessions
 
 logger = logging.getLogger(__name__)
 
+MOST_SETTINGS = 10_000  # of groups, remembered
+
 Loaded = Callable[[KafkaError | None], None]
 
 
 class DeadLetters(Protocol):
     """Who writes the records that were given up to their dead-letter topics."""
 
-    async def bury(
-        self, key: ShareKey, log: Partition, dead: Sequence[Dead], finish: Callable[[Dead], Pending]
-    ) -> None:
-        """Read the records, then in one turn of the event loop: `finish`, and append their letters.
-
-        So both are written or neither is. `finish` comes first: it raises KafkaError where somebody else took over.
-        """
+    async def bury(self, live: LivePartition, dead: Sequence[Dead]) -> None:
+        """Write their letters, and `finish` them in the same turn of the event loop."""
         ...
 
 
@@ -119,6 +116,8 @@ class ShareService:
     def settings_of(self, group_id: str) -> ShareSettings:
         known = self._settings.get(group_id)
         if known is None:
+            if len(self._settings) >= MOST_SETTINGS:  # clients may name any group
+                self._settings.clear()
             known = self._settings[group_id] = self._read_settings(group_id)
         return known
 
@@ -244,7 +243,7 @@ class ShareService:
     # -- dead letters ----------------------------------------------------------------------------------------------
     def _bury(self, live: LivePartition, dead: Sequence[Dead]) -> None:
         if self._dead_letters is not None:
-            self._spawn(self._dead_letters.bury(live.key, live.log, dead, live.finish))
+            self._spawn(self._dead_letters.bury(live, dead))
 
     async def _resume_dead_letters(self) -> None:
         """Records whose letters were not written when the broker ended: loading their partition takes them up."""

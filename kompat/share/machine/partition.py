@@ -60,6 +60,11 @@ class SharePartition:
         """Offsets from the start on that are done with."""
         return self._offsets[_ACKNOWLEDGED] + self._offsets[_ARCHIVED]
 
+    @property
+    def has_archiving(self) -> bool:
+        """Are there records whose dead letters are still to be written?"""
+        return self._offsets[_ARCHIVING] > 0
+
     def next_deadline(self) -> Millis | None:
         found = self._timers.next()
         return None if found is None else Millis(found)
