@@ -29,12 +29,18 @@ class ManualClock:
 
     def __init__(self, now: int = 1_700_000_000_000) -> None:
         self._now = now
+        self._jumped = 0
 
     def now(self) -> Millis:
         return Millis(self._now)
 
     def monotonic(self) -> float:
-        return self._now / 1000
+        return (self._now - self._jumped) / 1000
 
     def advance(self, ms: int) -> None:
         self._now += ms
+
+    def jump(self, ms: int) -> None:
+        """Set the wall clock, as an operator may: no time passes."""
+        self._now += ms
+        self._jumped += ms

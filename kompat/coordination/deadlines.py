@@ -53,6 +53,13 @@ class Timers(Generic[K, P]):
         _, _, payload = self._set.pop(key)
         return key, payload
 
+    def shift(self, by: int) -> None:
+        """Move all of them, as when the clock was set."""
+        self._set = {
+            key: (Millis(due + by), Millis(queued + by), payload) for key, (due, queued, payload) in self._set.items()
+        }
+        self._heap = [(Millis(queued + by), serial, key) for queued, serial, key in self._heap]
+
     def clear(self) -> None:
         self._set.clear()
         self._heap.clear()

@@ -40,6 +40,15 @@ class Timed(Protocol[R]):
         ...
 
 
+@runtime_checkable
+class Patient(Protocol):
+    """A machine with deadlines that are promises to somebody alive: they must not come when only the clock was set."""
+
+    def clock_moved(self, by: int) -> None:
+        """The wall clock jumped by so many milliseconds."""
+        ...
+
+
 class Codec(Protocol[R]):
     """A record as the key and value of a log record."""
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from kompat.clock import Clock
 from kompat.coordination.batches import PlainBatches
 from kompat.coordination.decision import Decision
-from kompat.coordination.machine import BatchCodec, Codec, Machine, Snapshotting, Timed
+from kompat.coordination.machine import BatchCodec, Codec, Machine, Patient, Snapshotting, Timed
 from kompat.coordination.snapshots import Snapshots
 from kompat.coordination.timers import Alarm
 from kompat.errors import ErrorCode, KafkaError, StorageError
@@ -33,6 +33,7 @@ T = TypeVar("T")
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 _READ_BYTES = 4 << 20
 _SNAPSHOT_AFTER_BYTES = 1 << 20  # of log since the last one, and no less than that one's size
+_JUMP_MS = 1000  # of the wall clock against steady time; less is drift, and waits until it has come to that
 _TURN_SECONDS = 0.01  # a long replay lets others run this often
 
 
@@ -80,6 +81,8 @@ class Runtime(Generic[M, R]):
         can_snapshot = store is not None and isinstance(self.machine, Snapshotting)
         self._snapshots = Snapshots(store, codec) if store is not None and can_snapshot else None
         self._alarm = Alarm(clock, self._next_deadline, self._tick) if isinstance(self.machine, Timed) else None
+        self._is_patient = isinstance(self.machine, Patient)
+        self._skew = self._wall_ahead()
         self.committed_offset = Offset(0)  # the next that is not committed yet
 
     # -- commands --------------------------------------------------------------------------------------------------
@@ -89,6 +92,8 @@ class Runtime(Generic[M, R]):
         try:
             while not self._is_loaded or self._is_snapshot_due():
                 await (self._snapshot() if self._is_loaded else self.load())
+            if self._is_patient:
+                self._follow_clock()
             try:
                 decision = command(self.machine)
             except KafkaError as error:
@@ -109,6 +114,8 @@ class Runtime(Generic[M, R]):
         """As `run`, without a coroutine: the reply, and the promise that it may be given. None: `run` has to wait first."""
         if not self._is_loaded or self._is_snapshot_due():
             return None
+        if self._is_patient:
+            self._follow_clock()
         decision = command(self.machine)
         self._carry_out(decision)
         return decision.reply, self._tail
@@ -243,13 +250,25 @@ class Runtime(Generic[M, R]):
             return Millis(0)
         return cast("Timed[R]", self.machine).next_deadline()
 
+    def _wall_ahead(self) -> int:
+        return self._clock.now() - int(self._clock.monotonic() * 1000)
+
+    def _follow_clock(self) -> None:
+        """Right before a command, so that it never sees a time that its deadlines have not followed."""
+        skew = self._wall_ahead()
+        moved = skew - self._skew
+        if abs(moved) >= _JUMP_MS:
+            self._skew = skew
+            cast("Patient", self.machine).clock_moved(moved)
+            if self._alarm is not None:
+                self._alarm.clock_moved()
+
     async def _tick(self) -> None:
         if self.partition.is_dropped:
             if self._alarm is not None:
                 self._alarm.close()
             return
-        now = self._clock.now()
-        reply = await self.run(lambda machine: cast("Timed[R]", machine).tick(now))
+        reply = await self.run(lambda machine: cast("Timed[R]", machine).tick(self._clock.now()))
         if self._ticked is not None:
             self._ticked(reply)
 

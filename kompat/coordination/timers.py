@@ -42,6 +42,13 @@ class Alarm:
         self._set_for = due
         self._start(max(_SOONEST, (due - self._clock.now()) / 1000))
 
+    def clock_moved(self) -> None:
+        """Deadlines and the clock have moved together: what the alarm is set for is not comparable with them any more."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        self.arm()
+
     def _start(self, seconds: float) -> None:
         self._handle = asyncio.get_running_loop().call_later(seconds, self._due)
 

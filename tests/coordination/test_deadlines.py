@@ -46,3 +46,19 @@ def test_timers_behave_as_a_plain_table_would(steps: list[tuple[int, int | None]
     assert sorted(fired) == sorted(table.items())
     assert [deadline for _, deadline in fired] == sorted(table.values())
     assert len(timers) == 0
+
+
+def test_all_are_moved_together() -> None:
+    timers: Timers[str, int] = Timers()
+    timers.schedule("early", Millis(10), 1)
+    timers.schedule("late", Millis(20), 2)
+    timers.schedule("late", Millis(40), 2)  # put off, which its place in the heap does not show yet
+    timers.schedule("gone", Millis(5), 3)
+    timers.cancel("gone")
+
+    timers.shift(1000)
+
+    assert timers.next_deadline() == 1010
+    assert timers.pop_due(Millis(1010)) == ("early", 1)
+    assert timers.pop_due(Millis(1039)) is None
+    assert timers.pop_due(Millis(1040)) == ("late", 2)

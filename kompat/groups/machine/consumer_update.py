@@ -85,9 +85,10 @@ class ConsumerUpdate:
         return epoch, target[updated.member_id]
 
     def _is_time(self, group: ConsumerGroup, turn: Turn) -> bool:
-        """Members that come in quick succession share an assignment."""
+        """Members that come in quick succession share an assignment. A time that has not come yet is of a clock set back."""
         interval = self._state.settings.consumer_of(group.group_id).assignment_interval_ms
-        return not group.target_timestamp or turn.now >= group.target_timestamp + interval
+        last = group.target_timestamp
+        return not last or not last <= turn.now < last + interval
 
     def _assignor_of(self, update: MemberUpdate) -> str:
         counts = dict(update.group.assignors)

@@ -125,6 +125,10 @@ class GroupMachine:
         self._state.is_live = False
         return tuple(turn.completions)
 
+    def clock_moved(self, by: int) -> None:
+        """Sessions and rebalances go on as if nothing had happened; what is written down has the clock's time."""
+        self._state.timers.shift(by)
+
     def next_deadline(self) -> Millis | None:
         return self._state.timers.next_deadline() if self._state.is_live else Millis(0)
 
