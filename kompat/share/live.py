@@ -29,6 +29,16 @@ Home = Runtime[ShareStateMachine, ShareRecord]
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
+class _SteadyClock:
+    """Locks are known in this process only: they end when their time has passed, whatever becomes of the wall clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.monotonic = clock.monotonic
+
+    def now(self) -> Millis:
+        return Millis(int(self.monotonic() * 1000))
+
+
 class LivePartition:
     """Changes are decided and written down in one step, so that the log has them in the order in which they were made.
 
@@ -56,11 +66,12 @@ class LivePartition:
         self._home = home
         self._settings = settings
         self._clock = clock
+        self._steady = _SteadyClock(clock)
         self._spawn = spawn
         self._on_dead = on_dead
         self._on_fenced = on_fenced
         self._waiters: Waiters[LivePartition] = Waiters()
-        self._alarm = Alarm(clock, self._next_deadline, self._ring)
+        self._alarm = Alarm(self._steady, self._next_deadline, self._ring)
         self.machine = SharePartition(stored.start_offset, stored.batches)
         self.is_fenced = False
         self.is_reading = False  # somebody waits for the disk: others would only read the same
@@ -78,7 +89,7 @@ class LivePartition:
     def next_spans(self, max_records: int) -> Sequence[Span]:
         """What to read for the next member."""
         self.machine.move_start(self.log.log_start_offset)
-        return self.order.next_spans(self.machine, self.settings, max_records, self._clock.now())
+        return self.order.next_spans(self.machine, self.settings, max_records, self._steady.now())
 
     def watch(self, callback: Callable[[LivePartition], None]) -> None:
         """Be called when records may have become available without the log's growing."""
@@ -93,7 +104,7 @@ class LivePartition:
 
     # -- what members do -------------------------------------------------------------------------------------------
     def acquire(self, member: str, found: Found, want: Want, within: Sequence[Span] | None) -> Acquired:
-        acquired = self.machine.acquire(member, found, want, self.settings, self._clock.now(), within)
+        acquired = self.machine.acquire(member, found, want, self.settings, self._steady.now(), within)
         if acquired.update is not None:
             # Nobody waits for it: should it be lost, the same offsets will be found empty again.
             self._decide(lambda _: Outcome(acquired.update, []))
@@ -175,7 +186,8 @@ class LivePartition:
         return store.write(self.key, update, leader_epoch=self.log.leader_epoch, now=self._clock.now())
 
     def now(self) -> Millis:
-        return self._clock.now()
+        """In the time that locks are kept in."""
+        return self._steady.now()
 
     @property
     def is_idle(self) -> bool:

@@ -9,22 +9,24 @@ from uuid import UUID
 
 from kompat.clock import Clock, SystemClock
 from kompat.config.topic import TopicConfig
-from kompat.errors import KafkaError
+from kompat.errors import ErrorCode, KafkaError
 from kompat.log.commit import Fsync, GroupCommit
 from kompat.log.manager import Logs, LogSettings
-from kompat.log.partition import Origin, Partition
+from kompat.log.partition import Isolation, Origin, Partition
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate, split_batches
+from kompat.share.dead_letters import DeadLetterWriter
 from kompat.share.machine.messages import AckBatch, AckType, AcquireMode
 from kompat.share.machine.order import Order
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.requests import FetchedPartition, FetchRequest, TopicIdPartition
-from kompat.share.service import DeadLetters, ShareService
+from kompat.share.service import ShareService
 from kompat.types import LogId
 from tests.coordination.support import Disk
 
 GROUP = "group"
 ORDERS = UUID(int=21)
 STATE = UUID(int=22)
+LETTERS = UUID(int=23)
 STATE_PARTITIONS = 3
 EARLIEST = ShareSettings(offset_reset="earliest", backoff_ms=20, max_backoff_ms=100)
 
@@ -41,7 +43,6 @@ class Shop:
         fsync: Fsync = "never",
         cache_bytes: int = 1 << 20,
         order: Order | None = None,
-        dead_letters: DeadLetters | None = None,
         updates_per_snapshot: int = 500,
     ) -> None:
         self.disk = disk or Disk()
@@ -52,6 +53,8 @@ class Shop:
         self.logs = Logs(self.disk, self.commit, self.clock, LogSettings(cache_bytes=cache_bytes))
         self.orders = self._open(ORDERS, "orders", 0)
         self._states = [self._open(STATE, "__share_group_state", index) for index in range(STATE_PARTITIONS)]
+        self.letters = self._open(LETTERS, "dlq.orders", 0)
+        self.is_letterbox_shut = False
         self.service = ShareService(
             lambda: self._states,
             self._ensure,
@@ -59,13 +62,25 @@ class Shop:
             settings=lambda _: self.settings,
             clock=self.clock,
             order_of=None if order is None else lambda _: order,
-            dead_letters=dead_letters,
+            dead_letters=DeadLetterWriter(self._letterbox, self.clock),
             updates_per_snapshot=updates_per_snapshot,
         )
         self.service.start()
 
     def _open(self, topic_id: UUID, name: str, index: int) -> Partition:
         return self.logs.open(LogId(topic_id, index), name, index, TopicConfig())
+
+    async def _letterbox(self, group_id: str, topic: str) -> Sequence[Partition]:
+        assert (group_id, topic) == (GROUP, "orders")
+        if self.is_letterbox_shut:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "no topics are made here")
+        return [self.letters]
+
+    def read_letters(self) -> list[Record]:
+        found = self.letters.read(self.letters.log_start_offset, 1 << 20, Isolation.READ_UNCOMMITTED)
+        assert found is not None
+        batches = [batch for buffer in found.buffers for batch in split_batches(memoryview(buffer))]
+        return [record for batch in batches for record in iterate(batch)]
 
     async def _ensure(self) -> Sequence[Partition]:
         return self._states
