@@ -276,6 +276,9 @@ class Runtime(Generic[M, R]):
         """Wait for what is under way; take no notice of time any more."""
         if self._alarm is not None:
             self._alarm.close()
+        if self._loading is not None:  # those who wait for it may be gone, and it must not read from a closed log
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
         await _quietly(self._tail)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
@@ -20,7 +21,6 @@ from kompat.groups.machine.messages import (
     FetchedTopic,
     FetchRequest,
 )
-from kompat.groups.machine.topics import TopicTable
 from kompat.groups.records import Assignment
 from kompat.groups.service import GroupService
 from kompat.log.partition import Isolation, Origin, Partition
@@ -38,6 +38,7 @@ from kompat.txn.machine import Producer, TransactionMachine
 from kompat.txn.service import Marker, TransactionService
 from kompat.types import LogId, Offset, ProducerEpoch, ProducerId, TopicPartition
 from tests.coordination.support import Disk, Node
+from tests.groups.harness import table
 
 T = TypeVar("T")
 
@@ -81,15 +82,17 @@ class MortalDisk(Disk):
 class World:
     """One life of a broker."""
 
-    def __init__(self, disk: MortalDisk) -> None:
+    def __init__(self, disk: MortalDisk, offsets: TopicConfig | None = None) -> None:
+        """`offsets` is how the offsets are kept: compacted, maybe."""
         self.disk = disk
+        self._configs = {HOME: offsets or TopicConfig()}
         self.node = Node(disk, clock=ManualClock())
         self.logs = {place: self._open(place, number) for number, place in enumerate((*DATA, HOME), 1)}
         state = self._open(TopicPartition("__transaction_state", 0), 9)
         self.groups = GroupService(
             *_always(self.logs[HOME]),
             settings=GroupSettings,
-            topics=TopicTable(),
+            topics=table(t=4),
             clock=self.node.clock,
             share_states=_NoShareStates(),
         )
@@ -105,7 +108,7 @@ class World:
 
     def _open(self, place: TopicPartition, number: int) -> Partition:
         log_id = LogId(UUID(int=number), place.partition)
-        return self.node.logs.open(log_id, place.topic, place.partition, TopicConfig())
+        return self.node.logs.open(log_id, place.topic, place.partition, self._configs.get(place, TopicConfig()))
 
     async def _next_id(self) -> int:
         self.disk.next_id += 1
@@ -144,15 +147,13 @@ class World:
         )
         await self.logs[place].append(memoryview(batch)).pending.wait()
 
-    async def commit_offset(self, producer: Producer, offset: int) -> None:
+    async def commit_offset(self, producer: Producer | None, offset: int, group_id: str = GROUP) -> None:
+        """In the producer's transaction, or outside of any."""
         topic = CommittedTopic(name="t", partitions=(CommittedPartition(partition=0, offset=offset),))
-        request = CommitRequest(
-            group_id=GROUP,
-            topics=(topic,),
-            api_version=3,
-            producer_id=ProducerId(producer.id),
-            producer_epoch=ProducerEpoch(producer.epoch),
-        )
+        request = CommitRequest(group_id=group_id, topics=(topic,), api_version=3)
+        if producer is not None:
+            named = ProducerId(producer.id), ProducerEpoch(producer.epoch)
+            request = replace(request, producer_id=named[0], producer_epoch=named[1])
         await self.groups.commit_offsets(request)
 
     async def offset(self) -> FetchedOffset:
