@@ -5,7 +5,7 @@
 | `m/s` | a time before which nothing was seen that is still known |
 | `m/i`, message id | when and at which offset it was seen |
 | `m/e`, time, offset | the id, to be forgotten in order |
-| `m/x`, producer, message id | as `m/i`, of a transaction that has not ended: should it be aborted, the id was never seen |
+| `m/x`, producer, first offset, message id | as `m/i`, of a transaction that has not ended: should it be aborted, the id was never seen |
 
 What is too old is forgotten as new ids come, two for one.
 """
@@ -13,10 +13,10 @@ What is too old is forgotten as new ids come, two for one.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from kompat.extensions.states import Draft
-from kompat.types import NO_PRODUCER, Millis, Offset
+from kompat.types import Millis, Offset
 
 OLDEST: Final = b"m/s"
 ID: Final = b"m/i"
@@ -26,6 +26,18 @@ _PAIR = Struct(">QQ")
 _NUMBER = Struct(">Q")
 
 
+class Transaction(NamedTuple):
+    """One that has not ended: its producer, and where it began."""
+
+    producer_id: int
+    start: Offset
+
+    @property
+    def prefix(self) -> bytes:
+        """Of its own: what earlier ones have left behind need not be walked over."""
+        return UNDECIDED + _PAIR.pack(self.producer_id, self.start)
+
+
 class Seen:
     """What a batch makes of the ids."""
 
@@ -33,23 +45,22 @@ class Seen:
         self._draft = draft
         self._added = 0
 
-    def is_repeated(self, message_id: str, now: Millis, window_ms: int, producer_id: int) -> bool:
-        """Whether the id was seen within the window, also by the producer's own transaction."""
+    def is_repeated(self, message_id: str, now: Millis, window_ms: int, within: Transaction | None) -> bool:
+        """Whether the id was seen within the window, or in the record's own transaction."""
         encoded = message_id.encode()
         names = [ID + encoded]
-        if producer_id != NO_PRODUCER:
-            names.append(_undecided(producer_id) + encoded)
+        if within is not None:
+            names.append(within.prefix + encoded)
         for name in names:
             value = self._draft.get(name)
             if value is not None and now - _PAIR.unpack(value)[0] < window_ms:
                 return True
         return False
 
-    def add(self, message_id: str, now: Millis, offset: Offset, producer_id: int) -> None:
-        """Remember the id; `producer_id`: of the open transaction that it is part of."""
+    def add(self, message_id: str, now: Millis, offset: Offset, within: Transaction | None) -> None:
         value = _PAIR.pack(now, offset)
-        if producer_id != NO_PRODUCER:
-            self._draft.put(_undecided(producer_id) + message_id.encode(), value)
+        if within is not None:
+            self._draft.put(within.prefix + message_id.encode(), value)
         else:
             self._remember(message_id.encode(), value)
 
@@ -64,8 +75,8 @@ class Seen:
             self._draft.put(OLDEST, time)
         self._added += 1
 
-    def end_transaction(self, producer_id: int, *, commits: bool) -> None:
-        start, end = _undecided(producer_id), _undecided(producer_id + 1)
+    def end_transaction(self, ended: Transaction, *, commits: bool) -> None:
+        start, end = ended.prefix, Transaction(ended.producer_id, Offset(ended.start + 1)).prefix
         for name, value in self._draft.view.range(start, end):
             self._draft.delete(name)
             if commits:
@@ -88,7 +99,3 @@ class Seen:
 
 def _time_of(expiry_name: bytes) -> bytes:
     return expiry_name[len(EXPIRY) : len(EXPIRY) + _NUMBER.size]
-
-
-def _undecided(producer_id: int) -> bytes:
-    return UNDECIDED + _NUMBER.pack(producer_id)

@@ -63,9 +63,10 @@ class DelayService:
     def list(self, topic: str, partition: int, *, cursor: bytes | None = None, limit: int = 100) -> Page:
         """What waits in a partition, first what is due first."""
         intake = self._intake(topic, partition)
-        start = parked.TIMER if cursor is None else cursor + b"\0"
-        if not start.startswith(parked.TIMER):
+        if cursor is not None and not cursor.startswith(parked.TIMER):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor is not one of this list")
+        summary = intake.summary
+        start = parked.timer_name(summary.none_before, summary.from_slot) if cursor is None else cursor + b"\0"
         found = intake.view.range(start, parked.AFTER_TIMERS, max(1, limit), PAGE_BYTES)
         items = [
             _scheduled(intake, parked.decode(parked.timer_of(name)[1], value), is_undecided=False)

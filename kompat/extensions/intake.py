@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from kompat.errors import ErrorCode
 from kompat.extensions import headers, parked
-from kompat.extensions.dedup import Seen
+from kompat.extensions.dedup import Seen, Transaction
 from kompat.extensions.headers import Asked, HeaderError
 from kompat.extensions.parked import Parked, Summary
 from kompat.extensions.states import Draft, View
@@ -20,7 +20,7 @@ from kompat.log.intake import Diverted, StateWrite
 from kompat.log.partition import Partition
 from kompat.log.validation import InvalidRecordsError, RefusedRecord, Writable
 from kompat.protocol.records import BatchHeader, Record, empty_batch, iterate, keep_records, read_header
-from kompat.types import NO_PRODUCER, Millis, Offset
+from kompat.types import Millis, Offset
 
 USED = b"x"  # a state that tells that there are others of extensions: most partitions never have any
 ERRORS_TOLD = 100  # of one batch: an answer must not be larger than the question
@@ -70,16 +70,22 @@ class PartitionIntake:
         return Diverted(left, read_header(left), writes)
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> Sequence[StateWrite]:
-        if not self._is_used:
+        start = self.transaction_start(producer_id)
+        if not self._is_used or start is None:
             return ()
         draft = Draft(self.view)
         timers = Timers(draft)
         if commits:
-            timers.commit(producer_id)
+            timers.commit(producer_id, start)
         else:
-            timers.abort(producer_id)
-        Seen(draft).end_transaction(producer_id, commits=commits)
+            timers.abort(producer_id, start)
+        Seen(draft).end_transaction(Transaction(producer_id, start), commits=commits)
         return timers.writes()
+
+    def transaction_start(self, producer_id: int) -> Offset | None:
+        """Where the producer's open transaction began; None: it has none."""
+        producer = self.partition.producers.get(producer_id)
+        return producer.transaction_start if producer is not None and producer.transaction_start >= 0 else None
 
     # -- the log's word --------------------------------------------------------------------------------------------
     def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
@@ -103,7 +109,10 @@ class _Taking:
     def __init__(self, intake: PartitionIntake, header: BatchHeader, base_offset: Offset, now: Millis) -> None:
         self._config = intake.partition.config
         self._codec = header.compression
-        self._producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
+        self._transaction = None
+        if header.is_transactional:
+            start = intake.transaction_start(header.producer_id)
+            self._transaction = Transaction(header.producer_id, base_offset if start is None else start)
         self._base = base_offset
         self._now = now
         self._draft = Draft(intake.view)
@@ -141,23 +150,23 @@ class _Taking:
         window = self._config.kompat_dedup_window_ms
         if window == 0:
             return False
-        if self._seen.is_repeated(message_id, self._now, window, self._producer_id):
+        if self._seen.is_repeated(message_id, self._now, window, self._transaction):
             return True
-        self._seen.add(message_id, self._now, slot, self._producer_id)
+        self._seen.add(message_id, self._now, slot, self._transaction)
         return False
 
     def _park(self, record: Parked) -> None:
-        if self._producer_id == NO_PRODUCER:
+        if self._transaction is None:
             self._timers.park(record)
         else:
-            self._timers.park_undecided(record, self._producer_id)
+            self._timers.park_undecided(record, self._transaction.producer_id)
 
     def _end_wait(self, slot: Offset, schedule_id: str) -> None:
         """A record that is delivered at once takes the place of the one that waits."""
-        if self._producer_id == NO_PRODUCER:
+        if self._transaction is None:
             self._timers.replace(schedule_id)
         else:
-            self._timers.park_undecided(Parked(slot, Millis(0), 0, schedule_id, None), self._producer_id)
+            self._timers.park_undecided(Parked(slot, Millis(0), 0, schedule_id, None), self._transaction.producer_id)
 
     def end(self) -> list[StateWrite]:
         """What is to be written; InvalidRecordsError where a header made no sense."""

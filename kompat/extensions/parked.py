@@ -2,7 +2,7 @@
 
 | state's name | value |
 | --- | --- |
-| `d/s` | how many wait, their bytes, and a time before which none is due |
+| `d/s` | how many wait, their bytes, and a place in their order before which there is none |
 | `d/t`, due, slot | a parked record |
 | `d/x`, producer, slot | one of a transaction that has not ended |
 | `d/p`, slot | its due time, and its producer while its transaction has not ended |
@@ -37,7 +37,7 @@ _HEAD = Struct(">BBBQH")  # version, codec, codec of what follows, due, length o
 _RECORD = Struct(">qiii")  # timestamp, lengths of key and value, how many headers
 _LENGTHS = Struct(">ii")
 NULL: Final = -1  # as a length
-_SUMMARY = Struct(">BQQQQ")
+_SUMMARY = Struct(">BQQQQQ")
 _VERSION = 1
 
 
@@ -123,16 +123,20 @@ class Summary:
     undecided: int = 0  # in transactions that have not ended
     size: int = 0  # in bytes, of both
     none_before: Millis = NEVER  # no record is due earlier than this, but the first may be later
+    from_slot: Offset = Offset(0)  # noqa: RUF009 - nor has one of those due then an earlier slot
+
+    def begin_with(self, due: Millis, slot: Offset) -> None:
+        self.none_before, self.from_slot = due, slot
 
     def encode(self) -> bytes:
-        return _SUMMARY.pack(_VERSION, self.waiting, self.undecided, self.size, self.none_before)
+        return _SUMMARY.pack(_VERSION, self.waiting, self.undecided, self.size, self.none_before, self.from_slot)
 
     @classmethod
     def decode(cls, value: bytes | None) -> Summary:
         if value is None:
             return cls()
-        _, waiting, undecided, size, none_before = _SUMMARY.unpack(value)
-        return cls(waiting, undecided, size, Millis(none_before))
+        _, waiting, undecided, size, none_before, from_slot = _SUMMARY.unpack(value)
+        return cls(waiting, undecided, size, Millis(none_before), Offset(from_slot))
 
 
 def timer_name(due: Millis, slot: Offset) -> bytes:

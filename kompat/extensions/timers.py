@@ -24,7 +24,7 @@ class Timers:
     def writes(self) -> list[StateWrite]:
         summary = self.summary
         if not summary.waiting:
-            summary.none_before = parked.NEVER
+            summary.begin_with(parked.NEVER, Offset(0))
         encoded = summary.encode() if summary.waiting or summary.undecided else None
         if encoded is None and self._before is not None:
             self._draft.delete(parked.SUMMARY)
@@ -53,12 +53,14 @@ class Timers:
         self._draft.put(parked.place_name(slot), parked.encode_place(due, NO_PRODUCER))
         if schedule_id is not None:
             self._draft.put(parked.schedule_name(schedule_id), parked.encode_slot(slot))
-        self.summary.waiting += 1
-        self.summary.none_before = min(self.summary.none_before, due)
+        summary = self.summary
+        summary.waiting += 1
+        if (due, slot) < (summary.none_before, summary.from_slot):
+            summary.begin_with(due, slot)
 
-    def commit(self, producer_id: int) -> None:
-        """The producer's transaction was committed: what it parked waits from now on, or is due at once."""
-        for slot, value in self._undecided(producer_id):
+    def commit(self, producer_id: int, start: Offset) -> None:
+        """The producer's transaction, begun at `start`, was committed: what it parked waits now, or is due at once."""
+        for slot, value in self._undecided(producer_id, start):
             head = parked.head(value)
             self._forget_undecided(producer_id, slot, value)
             self.replace(head.schedule_id)
@@ -66,15 +68,15 @@ class Timers:
                 self._wait(slot, head.due, head.schedule_id, value)
                 self.summary.size += len(value)
 
-    def abort(self, producer_id: int) -> None:
-        for slot, value in self._undecided(producer_id):
+    def abort(self, producer_id: int, start: Offset) -> None:
+        for slot, value in self._undecided(producer_id, start):
             self._forget_undecided(producer_id, slot, value)
 
-    def _undecided(self, producer_id: int) -> list[tuple[Offset, bytes]]:
+    def _undecided(self, producer_id: int, start: Offset) -> list[tuple[Offset, bytes]]:
         if not self.summary.undecided:
             return []
-        first = parked.undecided_name(producer_id, Offset(0))
-        found = self._draft.view.range(first, parked.undecided_name(producer_id + 1, Offset(0)))
+        first, end = parked.undecided_name(producer_id, start), parked.undecided_name(producer_id + 1, Offset(0))
+        found = self._draft.view.range(first, end)
         return [(parked.undecided_slot(name), value) for name, value in found]
 
     # -- going -----------------------------------------------------------------------------------------------------
@@ -98,7 +100,9 @@ class Timers:
     def take_due(self, now: Millis, limit: int, max_bytes: int) -> list[Parked]:
         """Remove what is due by `now`, in its order, as far as the limits go: at least one. Before other changes only."""
         summary = self.summary
-        start, end = parked.timer_name(summary.none_before, Offset(0)), parked.timer_name(Millis(now + 1), Offset(0))
+        # From where they begin: before that, the store would have to walk over all that have been taken.
+        start = parked.timer_name(summary.none_before, summary.from_slot)
+        end = parked.timer_name(Millis(now + 1), Offset(0))
         if not summary.waiting or start >= end:
             return []
         taken = []
@@ -107,7 +111,8 @@ class Timers:
             taken.append(self._forget(slot, due, value))
             start = name + b"\0"
         following = self._draft.view.range(start, parked.AFTER_TIMERS, 1)
-        summary.none_before = parked.timer_of(following[0][0])[0] if following else parked.NEVER
+        if following:
+            summary.begin_with(*parked.timer_of(following[0][0]))
         return taken
 
     def _forget(self, slot: Offset, due: Millis, value: bytes) -> Parked:
