@@ -100,7 +100,8 @@ async def test_members_and_crashes_at_random(seed: int) -> None:
             offsets = await shop.fetch_offsets(last.name, max_wait_ms=200)
             for offset in offsets:
                 witness.delivered(offset, last.name, begun, shop.clock.now())
-                assert await shop.acknowledge(last.name, (offset, offset, AckType.ACCEPT)) is None
-                witness.done.add(offset)
+                # On a machine that is busy it may be too late: then the record comes again.
+                if await shop.acknowledge(last.name, (offset, offset, AckType.ACCEPT)) is None:
+                    witness.done.add(offset)
     assert await shop.fetch_offsets(last.name, max_wait_ms=0) == []
     await shop.close()
