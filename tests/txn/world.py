@@ -86,7 +86,9 @@ class World:
         """`offsets` is how the offsets are kept: compacted, maybe."""
         self.disk = disk
         self._configs = {HOME: offsets or TopicConfig()}
-        self.node = Node(disk, clock=ManualClock())
+        self._clock = ManualClock()
+        self.advance = self._clock.advance
+        self.node = Node(disk, clock=self._clock)
         self.logs = {place: self._open(place, number) for number, place in enumerate((*DATA, HOME), 1)}
         state = self._open(TopicPartition("__transaction_state", 0), 9)
         self.groups = GroupService(
