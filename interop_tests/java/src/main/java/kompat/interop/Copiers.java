@@ -59,7 +59,7 @@ public final class Copiers {
             Properties writing = new Properties();
             writing.put("bootstrap.servers", order.get("bootstrap").asText());
             writing.put("transactional.id", reading.remove("copy.transactional.id"));
-            writing.put("transaction.timeout.ms", "10000");
+            writing.put("transaction.timeout.ms", "60000");
             writing.put("reconnect.backoff.max.ms", "500");
             try (var openedProducer = new KafkaProducer<>(writing, new StringSerializer(), new StringSerializer());
                  var openedConsumer = new KafkaConsumer<>(reading, new StringDeserializer(), new StringDeserializer())) {
