@@ -68,14 +68,19 @@ def _partitions(topics: Iterable[tuple[Any, Sequence[int]]]) -> list[TopicIdPart
 class _Refusal(Later[ShareFetchResponse]):
     """An error that is told when the client's time is up."""
 
-    __slots__ = ("_timer",)
+    __slots__ = ("_refusal", "_timer")
 
     def __init__(self, error: KafkaError, wait_ms: int) -> None:
         super().__init__()
-        self._timer = asyncio.get_running_loop().call_later(max(0, wait_ms) / 1000, self.set_exception, error)
+        self._refusal = error
+        self._timer = asyncio.get_running_loop().call_later(max(0, wait_ms) / 1000, self.hurry)
 
     def cancel(self) -> None:
         self._timer.cancel()
+
+    def hurry(self) -> None:
+        self._timer.cancel()
+        self.set_exception(self._refusal)
 
 
 class _ShareFetch(Later[ShareFetchResponse]):

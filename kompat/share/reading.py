@@ -2,52 +2,69 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from struct import Struct
 
 from kompat.log.aborted import Aborted
 from kompat.log.partition import ReadResult
-from kompat.protocol.records import BatchHeader, read_header
 from kompat.share.machine.messages import AcquiredSpan, Found, Span
 from kompat.share.requests import FetchedPartition
 from kompat.types import Buffer, Offset
+
+# Of a batch's header, which protocol/batch.py describes, only what is asked for here: there may be many small ones.
+_HEADER = Struct(">qi9xhi16xq6xi")  # base offset, length, attributes, last offset delta, producer id, record count
+_LENGTH_FROM = 12  # the bytes that the length does not count
+_TRANSACTIONAL, _CONTROL = 0x10, 0x20
 
 
 class Chunk:
     """Whole batches from the log, looked at from outside."""
 
-    __slots__ = ("_batches", "_buffers", "found")
+    __slots__ = ("_begins", "_buffers", "_ends", "_indices", "found")
 
     def __init__(self, first: Offset, read: ReadResult) -> None:
         self._buffers = read.buffers
-        self._batches: list[tuple[int, int, int, int, int]] = []  # first, last, buffer, from, to
+        self._indices: list[int] = []  # of each batch, its buffer, and where in it it lies
+        self._begins: list[int] = []
+        self._ends: list[int] = []
+        firsts: list[int] = []
+        lasts: list[int] = []
+        holes: list[Span] = []
+        offset: int = first  # up to which all is accounted for
+        unpack = _HEADER.unpack_from
         for index, buffer in enumerate(read.buffers):
-            position, end = 0, len(buffer)
-            while position < end:
-                header = read_header(buffer, position)
-                if not _is_hollow(header, read.aborted):
-                    self._batches.append(
-                        (header.base_offset, header.last_offset, index, position, position + header.size)
-                    )
-                position += header.size
-        self.found = Found(first, read.next_offset, [Span(batch[0], batch[1]) for batch in self._batches])
+            begin, size = 0, len(buffer)
+            while begin < size:
+                base, length, attributes, delta, producer_id, count = unpack(buffer, begin)
+                end = begin + _LENGTH_FROM + length
+                if count and not (attributes and _is_hollow(attributes, base, producer_id, read.aborted)):
+                    if base > offset:
+                        holes.append(Span(offset, base - 1))
+                    offset = base + delta + 1
+                    firsts.append(base)
+                    lasts.append(base + delta)
+                    self._indices.append(index)
+                    self._begins.append(begin)
+                    self._ends.append(end)
+                begin = end
+        if offset < read.next_offset:
+            holes.append(Span(offset, read.next_offset - 1))
+        self.found = Found(first, read.next_offset, firsts, lasts, holes)
 
     def take(self, spans: Sequence[AcquiredSpan], into: FetchedPartition) -> int:
         """Add the batches that hold records of the spans, unless they are there; their size. Neighbours stay in one piece."""
+        firsts, lasts = self.found.firsts, self.found.lasts
         pieces: list[tuple[int, int, int]] = []  # buffer, from, to
-        wanted = iter(spans)
-        span = next(wanted, None)
-        for first, last, index, begin, end in self._batches:
-            while span is not None and span.last < first:
-                span = next(wanted, None)
-            if span is None:
-                break
-            if span.first > last or last <= into.last_offset:
-                continue
-            into.last_offset = last
-            if pieces and pieces[-1][0] == index and pieces[-1][2] == begin:
-                pieces[-1] = (index, pieces[-1][1], end)
-            else:
-                pieces.append((index, begin, end))
+        for span in spans:
+            after = max(span.first, into.last_offset + 1)
+            for batch in range(bisect_left(lasts, after), bisect_right(firsts, span.last)):
+                index, begin, end = self._indices[batch], self._begins[batch], self._ends[batch]
+                if pieces and pieces[-1][0] == index and pieces[-1][2] == begin:
+                    pieces[-1] = (index, pieces[-1][1], end)
+                else:
+                    pieces.append((index, begin, end))
+                into.last_offset = lasts[batch]
         into.buffers += [self._piece(*piece) for piece in pieces]
         size = sum(end - begin for _, begin, end in pieces)
         into.size += size
@@ -58,13 +75,12 @@ class Chunk:
         return buffer if begin == 0 and end == len(buffer) else memoryview(buffer)[begin:end]
 
 
-def _is_hollow(header: BatchHeader, aborted: Sequence[Aborted] | None) -> bool:
-    """Nothing in it is for a consumer: an end marker, records that were taken out, a transaction that was aborted."""
-    if header.is_control or header.record_count == 0:
+def _is_hollow(attributes: int, base_offset: int, producer_id: int, aborted: Sequence[Aborted] | None) -> bool:
+    """Nothing in it is for a consumer: an end marker, or a transaction that was aborted."""
+    if attributes & _CONTROL:
         return True
-    if not aborted or not header.is_transactional:
+    if not aborted or not attributes & _TRANSACTIONAL:
         return False
     return any(
-        each.producer_id == header.producer_id and each.first_offset <= header.base_offset <= each.last_offset
-        for each in aborted
+        each.producer_id == producer_id and each.first_offset <= base_offset <= each.last_offset for each in aborted
     )

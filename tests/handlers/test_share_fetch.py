@@ -6,40 +6,27 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
 from threading import Timer
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-import kompat.broker
 import kompat.testing
 from kompat.errors import ErrorCode
-from kompat.handlers import APIS
-from kompat.handlers.late import late
 from kompat.protocol.records import Record, build_batch
 
 from .conftest import Asker
 from .share import Member, ack_errors, acquired, values
 
 ACCEPT, RELEASE, REJECT, RENEW = [1], [2], [3], [4]
-SHARE_APIS = (
-    late(78, "ShareFetch", 1, 2),
-    late(79, "ShareAcknowledge", 1, 2),
-    late(90, "DescribeShareGroupOffsets", 0, 1),
-    late(91, "AlterShareGroupOffsets", 0, 0),
-    late(92, "DeleteShareGroupOffsets", 0, 0),
-)
 NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Asker]:
-    served = {api.key for api in APIS}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kompat.broker, "APIS", (*APIS, *(api for api in SHARE_APIS if api.key not in served)))
-        settings = {"group.share.min.record.lock.duration.ms": 1000}
-        with kompat.testing.broker(settings) as running:
-            yield Asker(running)
+    with kompat.testing.broker({"group.share.min.record.lock.duration.ms": 1000}) as running:
+        yield Asker(running)
 
 
 class Queue:
@@ -240,3 +227,14 @@ def test_offsets_of_groups_are_told_and_set(queue: Callable[..., Queue], ask: As
     assert ask("AlterShareGroupOffsets", 0, group_id=orders.group, topics=altered).error_code == 0
     assert described() == [(2, 8)]
     assert acquired(orders.member("bob").fetch({orders.id: [0]})) == [(2, 9, 1)]
+
+
+def test_a_session_too_many_is_refused_when_its_time_is_up() -> None:
+    with ExitStack() as stack:
+        running = stack.enter_context(kompat.testing.broker({"group.share.max.share.sessions": 1}))
+        orders = Queue(Asker(running), stack)
+        orders.member("alice").fetch({orders.id: [0]}, max_wait_ms=0)
+        begun = monotonic()
+        answer = orders.member("bob").fetch({orders.id: [0]}, max_wait_ms=300)
+        assert answer.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        assert monotonic() - begun >= 0.3

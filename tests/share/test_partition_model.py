@@ -96,7 +96,9 @@ class Walk:
         found = [Span(*batch) for batch in self.model.batches if batch[1] >= first][:batches]
         is_all = not found or found[-1].last == self.model.batches[-1][1]
         end = self.model.end if is_all else found[-1].last + 1
-        return Found(Offset(first), Offset(end), found)
+        holes = [h for h in range(first, end) if h in self.model.holes]
+        spans = [Span(*hole) for hole in runs_of(holes)]
+        return Found(Offset(first), Offset(end), [b.first for b in found], [b.last for b in found], spans)
 
     # -- what happens --------------------------------------------------------------------------------------------------
     def append(self) -> None:

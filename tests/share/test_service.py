@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from kompat.clock import ManualClock
 from kompat.errors import ErrorCode
 from kompat.protocol.records import ControlType
 from kompat.share.machine.messages import AckType, Span
 from kompat.share.machine.partition import SharePartition
 from kompat.share.machine.settings import ShareSettings
+from kompat.share.offset_reset import duration_ms
 from kompat.share.requests import TopicIdPartition
 from kompat.types import Millis, Offset
 
@@ -272,3 +274,20 @@ async def test_offsets_set_behind_its_back_take_effect(shops: Any) -> None:
     assert await shop.fetch_offsets("bob") == [4, 5, 6, 7, 8, 9]
     error = await shop.acknowledge("alice", (5, 6, ACCEPT))
     assert error is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("PT1H", 3_600_000), ("p1dt2h", 93_600_000), ("PT0.5S", 500), ("PT1M30S", 90_000), ("P2D", 172_800_000)],
+)
+def test_durations_are_read(text: str, ms: int) -> None:
+    assert duration_ms(text) == ms
+
+
+async def test_a_group_may_begin_some_time_ago(shops: Any) -> None:
+    clock = ManualClock()
+    shop = shops(settings=replace(EARLIEST, offset_reset="by_duration:PT1H"), clock=clock)
+    await shop.produce(3)
+    clock.advance(7_200_000)
+    await shop.produce(2)
+    assert await shop.fetch_offsets("alice", max_wait_ms=500) == [3, 4]

@@ -89,12 +89,14 @@ class AckBatch:
 class Found:
     """What a read of the log brought to light: all offsets from `first` up to `end` are accounted for.
 
-    Offsets outside the batches hold nothing that could be delivered: the log was compacted, or there is a marker.
+    They are in batches, or in holes: there the log was compacted, or has something that is for no consumer.
     """
 
     first: Offset
     end: Offset
-    batches: Sequence[Span]
+    firsts: Sequence[int]  # of the batches
+    lasts: Sequence[int]
+    holes: Sequence[Span]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

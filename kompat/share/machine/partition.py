@@ -123,20 +123,43 @@ class SharePartition:
     ) -> Acquired:
         """Lock records for a member. `within`: only these, in ascending order, wherever others are available."""
         picker = Picker(want, settings, settings.max_locks - self.in_flight)
-        for batch in found.batches:
-            picker.begin_batch()
-            if picker.is_done:
-                break
-            for part in (Span(max(batch.first, found.first), batch.last),) if within is None else _cut(batch, within):
-                for first, last, deliveries in self.available(part.first, part.last, now):
-                    picker.offer(first, last, deliveries, self._size_at(first) if deliveries else 0)
+        if within is None and self._is_fresh(found):
+            picker.take_fresh(found.first, found.firsts, found.lasts)
+        else:
+            self._offer(picker, found, settings, now, within)
         until = now + settings.lock_ms
         for first, last, deliveries in picker.spans:
             self._set(first, last, _ACQUIRED, deliveries, member, until)
-        update = None
-        if within is None:
-            update = self._skip_holes(found, picker, now)
+        update = self._skip_holes(found, picker, now) if found.holes and within is None else None
         return Acquired(picker.spans, picker.count, update)
+
+    def _is_fresh(self, found: Found) -> bool:
+        """Is all of it there, and nobody has had anything of it?"""
+        if found.holes or not found.firsts or found.first < self.start_offset:
+            return False
+        end = self._runs.end
+        return end is None or found.first >= end
+
+    def _offer(
+        self, picker: Picker, found: Found, settings: ShareSettings, now: Millis, within: Sequence[Span] | None
+    ) -> None:
+        """Everything that is available, batch by batch."""
+        spans = (Span(found.first, found.end - 1),) if within is None else [_common(span, found) for span in within]
+        available = [each for span in spans for each in self.available(*span, now)]
+        position = 0
+        for first, last in zip(found.firsts, found.lasts, strict=True):
+            picker.begin_batch()
+            while position < len(available) and available[position][1] < first:
+                position += 1
+            while position < len(available) and available[position][0] <= last:
+                begin, end, deliveries = available[position]
+                size = self._size_at(begin) if deliveries >= settings.isolate_from else 0
+                picker.offer(max(begin, first), min(end, last), deliveries, size)
+                if end > last:
+                    break
+                position += 1
+            if picker.is_done:
+                break
 
     def _size_at(self, offset: int) -> int:
         return self._runs.overlapping(offset, offset)[0].size
@@ -144,13 +167,9 @@ class SharePartition:
     def _skip_holes(self, found: Found, picker: Picker, now: Millis) -> Update | None:
         """Be done with offsets that hold no records, as far as the member got."""
         end = picker.spans[-1].last + 1 if picker.spans else found.end
-        position: int = found.first
-        for batch in (*found.batches, Span(found.end, found.end)):
-            if position >= end:
-                break
-            for first, last, _ in list(self.available(position, min(batch.first, end) - 1, now)):
+        for hole in found.holes:
+            for first, last, _ in list(self.available(hole.first, min(hole.last, end - 1), now)):
                 self._set(first, last, _ARCHIVED, 0)
-            position = max(position, batch.last + 1)
         return self._update([]) if self._advance() else None
 
     # -- acknowledging ---------------------------------------------------------------------------------------------
@@ -328,11 +347,8 @@ class SharePartition:
         return Update(start, self.complete_count, tuple(batches))
 
 
-def _cut(batch: Span, within: Sequence[Span]) -> Iterator[Span]:
-    """The parts of the batch that lie within."""
-    for span in within:
-        if span.first <= batch.last and span.last >= batch.first:
-            yield Span(max(span.first, batch.first), min(span.last, batch.last))
+def _common(span: Span, found: Found) -> Span:
+    return Span(max(span.first, found.first), min(span.last, found.end - 1))
 
 
 def _checked(kind: int, settings: ShareSettings) -> AckType:

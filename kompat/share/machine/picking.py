@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
+
 from kompat.share.machine.messages import AcquiredSpan, AcquireMode, Want
 from kompat.share.machine.settings import ShareSettings
 
@@ -21,6 +24,23 @@ class Picker:
         self.spans: list[AcquiredSpan] = []
         self.count = 0
         self.is_done = want.max_records <= 0
+
+    def take_fresh(self, first: int, firsts: Sequence[int], lasts: Sequence[int]) -> None:
+        """Take from batches one after the other that nobody has had anything of, beginning at an offset in the first."""
+        room = min(self._want.max_records, self._free)
+        if room <= 0:
+            return
+        last = min(first + room - 1, lasts[-1])
+        if not self._can_cut:
+            last = lasts[bisect_left(lasts, last)]
+        self.count = last - first + 1
+        while not self._can_cut and last - first >= self._want.batch_size:
+            following = bisect_left(firsts, first + self._want.batch_size)
+            if following == len(firsts) or firsts[following] > last:
+                break
+            self.spans.append(AcquiredSpan(first, firsts[following] - 1, 1))
+            first = firsts[following]
+        self.spans.append(AcquiredSpan(first, last, 1))
 
     def begin_batch(self) -> None:
         """What is offered next lies in another batch of the log."""
