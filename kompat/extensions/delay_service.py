@@ -104,7 +104,7 @@ class DelayService:
         """The record will not be delivered. RESOURCE_NOT_FOUND where it does not wait: perhaps it was delivered."""
         return await self._change(topic, partition, slot, lambda timers, record: None)
 
-    async def deliver_at(self, topic: str, partition: int, slot: Offset, due: Millis) -> Scheduled:
+    async def reschedule(self, topic: str, partition: int, slot: Offset, due: Millis) -> Scheduled:
         """Deliver the record at another time; at once, if that has passed."""
         intake = self._intake(topic, partition)
         limit = intake.partition.config.kompat_delay_max_ms

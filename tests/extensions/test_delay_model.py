@@ -181,7 +181,7 @@ class DelayModel(RuleBasedStateMachine):
         slots = sorted(self.now.waiting)
         slot = slots[choice % len(slots)]
         due = self.log.now + by
-        self.run(self.log.delays.deliver_at("topic", 0, Offset(slot), Millis(due)))
+        self.run(self.log.delays.reschedule("topic", 0, Offset(slot), Millis(due)))
         self.now.waiting[slot].due = due
         self.committed = copy.deepcopy(self.now)
 

@@ -79,7 +79,7 @@ def test_what_is_put_off_or_brought_forward_is_delivered_at_its_new_time(
     slot = log.send("moved", delay_ms=10, schedule_id="id")
     log.send("other", delay_ms=10)
 
-    moved = log.run(log.delays.deliver_at(*HERE, slot, Millis(due)))
+    moved = log.run(log.delays.reschedule(*HERE, slot, Millis(due)))
 
     assert (moved.slot, moved.due, moved.schedule_id) == (slot, due, "id")
     log.pass_time(100)
@@ -89,7 +89,7 @@ def test_what_is_put_off_or_brought_forward_is_delivered_at_its_new_time(
 def test_what_is_put_off_into_the_past_is_delivered_at_once(log: ExtendedLog) -> None:
     slot = log.send("moved", delay_ms=10_000)
 
-    log.run(log.delays.deliver_at(*HERE, slot, Millis(NOW - 5)))
+    log.run(log.delays.reschedule(*HERE, slot, Millis(NOW - 5)))
     log.deliver()
 
     assert log.texts() == ["moved"]
@@ -100,7 +100,7 @@ def test_nothing_is_put_off_beyond_the_topics_limit(log: ExtendedLog) -> None:
     limit = log.config.kompat_delay_max_ms
 
     with pytest.raises(KafkaError) as refused:
-        log.run(log.delays.deliver_at(*HERE, slot, Millis(NOW + limit + 1)))
+        log.run(log.delays.reschedule(*HERE, slot, Millis(NOW + limit + 1)))
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
