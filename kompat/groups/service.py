@@ -137,7 +137,10 @@ class GroupService:
 
     async def _forget_topics(self, deleted: Sequence[tuple[str, UUID]]) -> None:
         for runtime in self._shards.opened():
-            await self._run(runtime, lambda m: m.topics_deleted(deleted, self._clock.now()))
+            try:
+                await self._run(runtime, lambda m: m.topics_deleted(deleted, self._clock.now()))
+            except KafkaError as error:  # of one partition of the offsets: the others forget them all the same
+                logger.warning("offsets of deleted topics stay in %s: %s", runtime.partition, error)
 
     # -- members ---------------------------------------------------------------------------------------------------
     async def home_of(self, group_id: str) -> TopicPartition:

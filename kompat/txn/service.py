@@ -26,7 +26,8 @@ from kompat.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.1  # after a marker that could not be written
+RETRY_SECONDS = 0.1  # after a marker that could not be written; doubled each time
+LONGEST_RETRY_SECONDS = 5.0
 AFTER_A_BUG_SECONDS = 5.0  # not at once: what fails for ever would do nothing else
 ADD_RETRY_SECONDS = 0.02  # while the previous transaction's markers are on their way
 ADD_RETRIES = 5
@@ -230,24 +231,38 @@ class TransactionService:
         )
         producer = Producer(prepared.producer_id, prepared.producer_epoch)
         await asyncio.gather(*(self._persist(partition, marker) for partition in prepared.partitions))
+        patience = _Patience(f"the end of transaction {transactional_id} is not recorded yet")
         while not runtime.partition.is_dropped:  # an operator may delete the topic
             try:
                 return await runtime.run(lambda m: m.complete(transactional_id, producer, now=self._clock.now()))
             except KafkaError as error:
-                logger.warning("the end of transaction %s is not recorded yet: %s", transactional_id, error)
-            await asyncio.sleep(RETRY_SECONDS)
+                await patience.wait(error)
         return None
 
     async def _persist(self, partition: TopicPartition, marker: Marker) -> None:
         """Until it is written: a decided end is never given up."""
+        patience = _Patience(f"the end marker for {partition} is not written yet")
         while True:
             try:
                 return await self._markers.write(partition, marker)
             except KafkaError as error:
                 if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
                     return None  # a later end has been written there already
-                logger.warning("the end marker for %s is not written yet: %s", partition, error)
-            await asyncio.sleep(RETRY_SECONDS)
+                await patience.wait(error)
+
+
+class _Patience:
+    """Between tries that go on until one succeeds: ever longer, and with one line in the log."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._seconds = RETRY_SECONDS
+
+    async def wait(self, error: KafkaError) -> None:
+        if self._seconds == RETRY_SECONDS:
+            logger.warning("%s, and is tried again: %s", self._what, error)
+        await asyncio.sleep(self._seconds)
+        self._seconds = min(2 * self._seconds, LONGEST_RETRY_SECONDS)
 
 
 def _log_failure(done: asyncio.Future[None]) -> None:
