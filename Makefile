@@ -31,7 +31,7 @@ lint: $(VENV)/.developer
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.developer
-	$(BIN)/pytest tests $(ARGS)
+	$(BIN)/pytest tests -q -n 2 --dist loadfile $(ARGS)
 
 interop: interop-deps
 	$(BIN)/pytest interop_tests $(ARGS)
