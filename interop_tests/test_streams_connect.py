@@ -1,13 +1,19 @@
 """Kafka Streams and Connect, which live on transactions, groups, compacted topics and administration all at once."""
 
+import http.client
 import itertools
+import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from interop_tests.support.broker import free_port
 from interop_tests.support.clients.base import Message
 from interop_tests.support.clients.confluent import Confluent, consumer
 from interop_tests.support.program import Program, running_program
@@ -18,6 +24,8 @@ from interop_tests.support.worker import java_command
 PARTITIONS = 2
 LINES_PER_BATCH = 20
 START_SECONDS = 40.0
+REST_SECONDS = 30.0
+LINES_PER_FILE = 500
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "and", "runs", "away")
 
 
@@ -114,3 +122,127 @@ def test_streams_counts_words_exactly_once_through_a_restart(
     assert before < lines.counts.total()
     assert counts == {word: list(range(1, count + 1)) for word, count in lines.counts.items()}
     assert (total(uncommitted) > total(counts)) == is_killed, "what the killed one had written was aborted"
+
+
+class Connect:
+    """A Connect worker in distributed mode, spoken to through its REST interface."""
+
+    def __init__(self, program: Program, port: int) -> None:
+        self.program = program
+        self._port = port
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=REST_SECONDS)
+        try:
+            connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read()
+        finally:
+            connection.close()
+        is_json = response.headers.get_content_type() == "application/json"  # Jetty speaks HTML until Connect is up
+        return response.status, json.loads(text) if is_json and text else text.decode()
+
+    def is_up(self) -> bool:
+        self.program.check_runs()
+        try:
+            return self.ask("GET", "/connectors")[0] == http.HTTPStatus.OK
+        except OSError:
+            return False
+
+    def create(self, name: str, **config: str) -> None:
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        status, answer = self.ask("POST", "/connectors", {"name": name, "config": settings})
+        assert status == http.HTTPStatus.CREATED, answer
+        self.wait_for(name)
+
+    def wait_for(self, name: str) -> None:
+        """Until the connector and its one task run."""
+        until(lambda: self._states(name) == ["RUNNING", "RUNNING"], f"{name} runs", seconds=START_SECONDS)
+
+    def _states(self, name: str) -> list[str]:
+        self.program.check_runs()
+        status, answer = self.ask("GET", f"/connectors/{name}/status")
+        if status != http.HTTPStatus.OK:
+            return []
+        states = [answer["connector"], *answer["tasks"]]
+        assert all(state["state"] != "FAILED" for state in states), answer
+        return [state["state"] for state in states]
+
+
+@contextmanager
+def running_connect(settings: dict[str, str], home: Path, name: str) -> Iterator[Connect]:
+    port = free_port()
+    file = home / f"{name}.properties"
+    listening = {"listeners": f"http://127.0.0.1:{port}"}
+    file.write_text("".join(f"{key}={value}\n" for key, value in (settings | listening).items()))
+    command = [*java_command("org.apache.kafka.connect.cli.ConnectDistributed"), str(file)]
+    with running_program(command, home / f"{name}.log") as program:
+        worker = Connect(program, port)
+        until(worker.is_up, "Connect answers", seconds=START_SECONDS)
+        yield worker
+
+
+def test_connect_moves_lines_from_file_to_file_through_a_restart(
+    topics: Topics, bootstrap: str, tmp_path: Path
+) -> None:
+    group, topic = fresh_name("connect"), fresh_name("moved")
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "plugin.discovery": "service_load",
+        "exactly.once.source.support": "enabled",
+        "offset.flush.interval.ms": "500",
+        "topic.creation.enable": "true",
+        "scheduled.rebalance.max.delay.ms": "0",
+        **{
+            f"{kind}.storage.{key}": value
+            for kind in ("config", "offset", "status")
+            for key, value in (("topic", f"{group}-{kind}"), ("replication.factor", "1"))
+        },
+    }
+    source, sink = tmp_path / "source", tmp_path / "sink"
+    lines = [f"{number}: {word}" for number, word in zip(range(3 * LINES_PER_FILE), itertools.cycle(WORDS))]
+
+    def append(part: int) -> None:
+        with source.open("a") as file:
+            file.writelines(f"{line}\n" for line in lines[part * LINES_PER_FILE : (part + 1) * LINES_PER_FILE])
+
+    def moved(worker: Connect, count: int) -> None:
+        def check() -> bool:
+            worker.program.check_runs()
+            return sink.exists() and len(sink.read_text().splitlines()) >= count
+
+        until(check, f"{count} lines are in the sink", seconds=START_SECONDS)
+
+    append(0)
+    with running_connect(settings, tmp_path, "first") as worker:
+        worker.create(
+            "file-source",
+            connector_class="FileStreamSource",
+            file=str(source),
+            topic=topic,
+            topic_creation_default_partitions="1",
+            topic_creation_default_replication_factor="1",
+        )
+        until(lambda: topic in topics.names(), "Connect creates the topic", seconds=START_SECONDS)
+        worker.create(
+            "file-sink",
+            connector_class="FileStreamSink",
+            file=str(sink),
+            topics=topic,
+            consumer_override_isolation_level="read_committed",
+        )
+        moved(worker, LINES_PER_FILE)
+        append(1)
+        moved(worker, 2 * LINES_PER_FILE)
+        worker.program.stop()
+    append(2)
+    with running_connect(settings, tmp_path, "second") as worker:
+        moved(worker, 3 * LINES_PER_FILE)
+        worker.wait_for("file-source")
+        worker.wait_for("file-sink")
+        worker.program.stop()
+
+    assert sink.read_text().splitlines() == lines
