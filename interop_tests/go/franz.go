@@ -13,6 +13,7 @@ var franzVerbs = map[string]verb{
 	"produce": franzProduce, "consume": franzConsume, "watermarks": franzWatermarks, "offset_for_time": franzOffsetForTime,
 	"create_topic": franzCreate, "create_partitions": franzPartitions, "set_configs": franzSetConfigs,
 	"describe_configs": franzConfigs, "delete_records": franzDeleteRecords, "delete_topics": franzDeleteTopics, "list_topics": franzList,
+	"transact": franzTransact,
 }
 
 func franzClient(r *request, more ...kgo.Opt) (*kgo.Client, context.Context, context.CancelFunc, error) {

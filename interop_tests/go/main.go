@@ -41,6 +41,9 @@ type request struct {
 	TimeoutMs  int64              `json:"timeout_ms"`
 	Configs    map[string]*string `json:"configs"`
 	Names      []string           `json:"names"`
+
+	TransactionalID string        `json:"transactional_id"`
+	Transactions    []transaction `json:"transactions"`
 }
 
 func (r *request) timeout() time.Duration {

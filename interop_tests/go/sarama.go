@@ -11,6 +11,7 @@ var saramaVerbs = map[string]verb{
 	"produce": saramaProduce, "consume": saramaConsume, "watermarks": saramaWatermarks, "offset_for_time": saramaOffsetForTime,
 	"create_topic": saramaCreate, "create_partitions": saramaPartitions, "set_configs": saramaSetConfigs,
 	"describe_configs": saramaConfigs, "delete_records": saramaDeleteRecords, "delete_topics": saramaDeleteTopics, "list_topics": saramaList,
+	"transact": saramaTransact,
 }
 
 func saramaConfig() *sarama.Config {

@@ -57,6 +57,9 @@ public final class Host {
         if (verb == null) {
             verb = AdminCalls.VERBS.get(name);
         }
+        if (verb == null) {
+            verb = Transactions.VERBS.get(name);
+        }
         // The tools exist for the newest client only, so their class is not touched before it is asked for.
         return verb != null ? verb : Tools.VERBS.get(name);
     }
