@@ -117,12 +117,20 @@ class Wire:
         return self.ask(request, 12).topics[0].topic_id
 
 
-def produce_request(topic: str, records: bytes, *, partition: int = 0, acks: int = -1, topic_id: Any = None) -> Any:
+def produce_request(
+    topic: str,
+    records: bytes,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    topic_id: Any = None,
+    transactional_id: str | None = None,
+) -> Any:
     topic_data = ProduceRequest.TopicProduceData
     data = topic_data(name=topic, partition_data=[topic_data.PartitionProduceData(index=partition, records=records)])
     if topic_id is not None:
         data.topic_id = topic_id
-    return ProduceRequest(transactional_id=None, acks=acks, timeout_ms=10_000, topic_data=[data])
+    return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=10_000, topic_data=[data])
 
 
 def fetch_request(
@@ -172,12 +180,13 @@ def batch(
     codec: int = 0,
     producer: tuple[int, int] = (-1, -1),
     sequence: int = -1,
+    transactional: bool = False,
 ) -> bytes:
     """One record batch as a producer would send it."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
-        is_transactional=0,
+        is_transactional=int(transactional),
         producer_id=producer[0],
         producer_epoch=producer[1],
         base_sequence=sequence,
