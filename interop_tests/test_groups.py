@@ -114,11 +114,11 @@ def test_members_share_leave_and_continue_where_they_left(
         forgiven |= last_of(kept)
         last = join()
         wait_shared(last)
+        check_resumed(last, 0, last.assignment, kept)
         members = [first, second, third, last]
         wait_all_seen(trickle, members, forgiven=forgiven if kind.drops_when_stopped else frozenset())
         host.leave(last)
 
-    check_resumed(last, 0, frozenset((topic, index) for index in range(PARTITIONS)), kept)
     assert coverage(trickle.acknowledged, members).repeated == []
     assert groups.committed(group) == {
         (topic, index): max(offset for _, where, offset in trickle.acknowledged if where == index) + 1
