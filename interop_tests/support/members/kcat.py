@@ -33,7 +33,12 @@ class KcatHost:
         config: dict[str, Any] | None = None,
     ) -> Member:
         assert shutil.which("kcat"), "kcat is missing: run interop_tests/setup.sh"
-        settings = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": 100, "fetch.wait.max.ms": 100}
+        settings = {
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 100,
+            "fetch.wait.max.ms": 100,
+            "reconnect.backoff.max.ms": 500,
+        }
         options = [part for name, value in {**settings, **(config or {})}.items() for part in ("-X", f"{name}={value}")]
         wanted = [pattern] if pattern else list(topics)
         member = Member(name=f"{group}#kcat{next(_numbers)}")
