@@ -2,8 +2,8 @@
 
 Reads come from memory where they can; what has to come from the store is read in a worker thread, so that a consumer
 far behind stalls nobody. An answer that has to wait is woken by the partitions it asked for, or by `max_wait_ms`.
-A consumer gets at least one batch, however large, so that it can always go on. Followers do not fetch here: replicas
-are kept by Raft.
+A consumer gets at least one batch, however large, so that it can always go on. One that has read all there is may
+get what was held back for it (log/demand.py). Followers do not fetch here: replicas are kept by Raft.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.fetch_sessions import NO_SESSION, Plan, Wanted
 from kompat.handlers.later import Later
+from kompat.log.demand import Demand
 from kompat.log.partition import Isolation, Partition, ReadResult
+from kompat.log.shells import is_shell
 from kompat.protocol.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -29,6 +31,7 @@ from kompat.protocol.fetch import (
 from kompat.types import ZERO_UUID, Offset
 
 UNKNOWN = -1
+CONSUMER = -1  # as a replica's id
 
 
 def handle(ctx: Context, req: FetchRequest) -> Later[FetchResponse] | FetchResponse:
@@ -51,7 +54,19 @@ class _Found:
 class _Fetch(Later[FetchResponse]):
     """One request, from the first look at memory to the answer."""
 
-    __slots__ = ("_isolation", "_max_bytes", "_min_bytes", "_partitions", "_plan", "_room", "_task", "_timer", "_wait")
+    __slots__ = (
+        "_asked",
+        "_isolation",
+        "_max_bytes",
+        "_may_ask",
+        "_min_bytes",
+        "_partitions",
+        "_plan",
+        "_room",
+        "_task",
+        "_timer",
+        "_wait",
+    )
 
     def __init__(self, ctx: Context, req: FetchRequest, plan: Plan, max_bytes: int) -> None:
         super().__init__()
@@ -62,15 +77,19 @@ class _Fetch(Later[FetchResponse]):
         self._max_bytes = max_bytes
         self._wait = req.max_wait_ms / 1000
         self._partitions = [_partition(ctx, wanted) for wanted in plan.wanted]
+        self._may_ask = req.replica_id == CONSUMER
+        self._asked: list[Demand] = []  # that know of this request
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None  # held, or the loop may drop it
 
     def start(self) -> Later[FetchResponse] | FetchResponse:
         found, size, cold = self._read_memory()
         if cold:
+            self._leave()
             self._read_store()
             return self
         if self._wait <= 0 or not found or size >= self._min_bytes or any(f.error or f.diverging for f in found):
+            self._leave()
             return self._response(found)
         self._timer = asyncio.get_running_loop().call_later(self._wait, self._wake)
         for partition in self._watched():
@@ -105,10 +124,28 @@ class _Fetch(Later[FetchResponse]):
             self._timer = None
             for partition in self._watched():
                 partition.unwatch(self._advanced)
+            self._leave()
+
+    # -- what is held back -----------------------------------------------------------------------------------------
+    def _ask(self, demand: Demand, partition: Partition, read: ReadResult, wanted: Wanted) -> int:
+        """Tell it, if this was all there is to read, and too little: the bytes that are worth an answer."""
+        is_hollow = not read.buffers or is_shell(read.buffers[0])
+        is_too_little = read.next_offset >= partition.high_watermark and (is_hollow or read.size < self._min_bytes)
+        if not is_too_little or not self._may_ask or demand in self._asked:
+            return read.size
+        self._asked.append(demand)
+        is_coming = demand.asked(self, wanted.max_bytes)
+        return 0 if is_coming and is_hollow else read.size
+
+    def _leave(self) -> None:
+        for demand in self._asked:
+            demand.left(self)
+        self._asked.clear()
 
     def _wake(self) -> None:
         """Answer with what there is now."""
         self._stop_waiting()
+        self._may_ask = False
         found, _, cold = self._read_memory()
         if cold:
             self._read_store()
@@ -134,7 +171,10 @@ class _Fetch(Later[FetchResponse]):
                     )
                     if result.read is None:
                         return found, size, True
-                    size += result.read.size
+                    if live.demand is None:
+                        size += result.read.size
+                    else:
+                        size += self._ask(live.demand, live, result.read, wanted)
             except KafkaError as error:
                 result.error = error
             found.append(result)
@@ -174,6 +214,9 @@ class _Fetch(Later[FetchResponse]):
                 result.read = live.read(offset, limit, self._isolation, minimum_one=minimum_one)
                 if result.read is None:
                     result.read = await live.read_stored(offset, limit, self._isolation, minimum_one=minimum_one)
+                if live.demand is not None:
+                    self._ask(live.demand, live, result.read, wanted)
+                    self._leave()  # the answer does not wait for it
         except KafkaError as error:
             result.error = error
         return result

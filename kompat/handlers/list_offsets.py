@@ -3,7 +3,8 @@
 Negative timestamps name places: latest, earliest, the record with the highest timestamp (v7+), earliest on local disk
 (v8+), latest in tiered storage (v9+), earliest not yet uploaded (v11+). All data is local, so the fourth is the earliest
 and the last two do not exist. Nothing beyond what the reader may see is told: the high watermark, or with
-`isolation_level` 1 the last stable offset. "Nothing found" is offset -1 without an error.
+`isolation_level` 1 the last stable offset. "Nothing found" is offset -1 without an error. A consumer that asks for the latest
+may never read past it, so what is held back for those who ask is released before.
 A partition that a topic names twice is INVALID_REQUEST, and answered once.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import IntEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import partitions
@@ -42,6 +43,7 @@ FIRST_VERSION = {
 }
 NEVER = 1 << 15
 UNKNOWN = -1
+CONSUMER = -1  # as a replica's id
 NOTHING = FoundOffset(Offset(UNKNOWN), Millis(UNKNOWN), LeaderEpoch(UNKNOWN))
 
 Asked: TypeAlias = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
@@ -49,23 +51,30 @@ TopicAnswer: TypeAlias = ListOffsetsResponse.ListOffsetsTopicResponse
 PartitionAnswer: TypeAlias = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse
 
 
+class _Reader(NamedTuple):
+    isolation: Isolation
+    is_consumer: bool
+
+
 async def handle(ctx: Context, req: ListOffsetsRequest) -> ListOffsetsResponse:
     if req.isolation_level not in set(Isolation):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    isolation = Isolation(req.isolation_level)
+    reader = _Reader(Isolation(req.isolation_level), req.replica_id == CONSUMER)
     response = ListOffsetsResponse(topics=[])
     for topic in req.topics:
         times = Counter(p.partition_index for p in topic.partitions)
-        answers = {p.partition_index: await _answer(ctx, isolation, topic.name, p, times) for p in topic.partitions}
+        answers = {p.partition_index: await _answer(ctx, reader, topic.name, p, times) for p in topic.partitions}
         response.topics.append(TopicAnswer(name=topic.name, partitions=list(answers.values())))
     return response
 
 
-async def _answer(ctx: Context, isolation: Isolation, topic: str, asked: Asked, times: Counter[int]) -> PartitionAnswer:
+async def _answer(ctx: Context, reader: _Reader, topic: str, asked: Asked, times: Counter[int]) -> PartitionAnswer:
     try:
         _check(asked, ctx.api_version, times)
         partition = partitions.find(ctx, topic, asked.partition_index, asked.current_leader_epoch)
-        found = await _look_up(partition, asked.timestamp, isolation)
+        if asked.timestamp == Place.LATEST and partition.demand is not None and reader.is_consumer:
+            await partition.demand.settle().wait()
+        found = await _look_up(partition, asked.timestamp, reader.isolation)
     except KafkaError as error:
         return _failed(asked.partition_index, error)
     return PartitionAnswer(

@@ -13,6 +13,7 @@ from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log import checkpoint, recovery
 from kompat.log.cache import Tail, TailCache
 from kompat.log.commit import GroupCommit, Pending
+from kompat.log.demand import Demand
 from kompat.log.intake import Intake, StateWrite
 from kompat.log.producers import Producers
 from kompat.log.segments import Segment, Segments
@@ -43,6 +44,7 @@ class LogCore:
         "_unforced",
         "_waiters",
         "config",
+        "demand",
         "high_watermark",
         "index",
         "intake",
@@ -78,6 +80,7 @@ class LogCore:
         self._cache = cache
         self.is_dropped = False
         self.intake: Intake | None = None  # set from above, where extensions are heeded
+        self.demand: Demand | None = None  # set from above, while records are held back for those who ask
         self._turn: Pending | None = None  # that the newest append belongs to
         self._turns: dict[Pending, Offset] = {}  # under way, oldest first, and where the log ends after each
         self._waiters: Waiters[LogCore] | None = None  # most partitions never have one
