@@ -11,6 +11,7 @@ def internal_topic(name: str, config: BrokerConfig, brokers: int) -> NewTopic:
         names.CONSUMER_OFFSETS: _consumer_offsets,
         names.TRANSACTION_STATE: _transaction_state,
         names.SHARE_GROUP_STATE: _share_group_state,
+        names.KOMPAT_TRACE: _kompat_trace,
     }[name]
     return make(config, brokers)
 
@@ -56,6 +57,22 @@ def _share_group_state(config: BrokerConfig, brokers: int) -> NewTopic:
             "min.insync.replicas": str(min(replicas, config.integer("share.coordinator.state.topic.min.isr"))),
             "retention.ms": "-1",
             "segment.bytes": _segment_bytes(config, "share.coordinator.state.topic.segment.bytes"),
+        },
+    )
+
+
+def _kompat_trace(config: BrokerConfig, brokers: int) -> NewTopic:
+    return NewTopic(
+        names.KOMPAT_TRACE,
+        config.integer("kompat.trace.topic.num.partitions"),
+        min(brokers, config.integer("kompat.trace.topic.replication.factor")),
+        configs={
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "retention.ms": str(config.integer("kompat.trace.retention.ms")),
+            # Traces are there to be looked at, not to fill the disk: the oldest go first.
+            "retention.bytes": str(512 << 20),
+            "segment.bytes": str(32 << 20),
         },
     )
 

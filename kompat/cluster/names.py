@@ -8,7 +8,8 @@ CLUSTER_METADATA = "__cluster_metadata"
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
-INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+KOMPAT_TRACE = "__kompat_trace"  # what happened to traced records
+INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, KOMPAT_TRACE})
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

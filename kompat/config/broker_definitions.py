@@ -110,4 +110,9 @@ OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("kompat.fsync", "string", "never", "always|interval|never", "", "When the log is forced to disk: before the acknowledgement, at an interval, or when the operating system likes."),
     ("kompat.fsync.interval.ms", "long", "1000", "1..", "", "The time between two forced writes where `kompat.fsync` is `interval`."),
     ("kompat.http.port", "int", "8080", "0..65535", "", "The port of REST, metrics and console; 0 for none."),
+    ("kompat.otlp.endpoint", "string", "", "", "", "Where traces are sent as OpenTelemetry spans, by OTLP over HTTP, such as `http://localhost:4318/v1/traces`; empty for nowhere. Needs `kompat[otlp]`."),
+    ("kompat.trace.retention.ms", "long", "259200000", "-1..", "", "The `retention.ms` that `__kompat_trace` is made with: how long traces are kept."),
+    ("kompat.trace.sample", "double", "0", "0..1", "cluster", "The share of records that are traced without asking for it, unless the topic says otherwise."),
+    ("kompat.trace.topic.num.partitions", "int", "4", "1..", "", "The partitions of `__kompat_trace`; fixed once it exists."),
+    ("kompat.trace.topic.replication.factor", "short", "3", "1..", "", "The replicas of `__kompat_trace`; kompat uses as many brokers as there are if there are fewer."),
 )

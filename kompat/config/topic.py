@@ -34,3 +34,4 @@ class TopicConfig:
     kompat_extensions_enable: bool = True
     kompat_delay_max_ms: int = 604_800_000
     kompat_dedup_window_ms: int = 120_000
+    kompat_trace_sample: float = 0.0

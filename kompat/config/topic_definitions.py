@@ -43,6 +43,7 @@ OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("kompat.dedup.window.ms", "long", "120000", "0..", "kompat.dedup.window.ms", "How long a message id (`kompat-msg-id`) is remembered: a record that repeats it meanwhile is dropped; 0 for not at all."),
     ("kompat.delay.max.ms", "long", "604800000", "0..", "kompat.delay.max.ms", "The longest a record may ask to be delivered later; one that asks for more is refused."),
     ("kompat.extensions.enable", "bool", "true", "", "kompat.extensions.enable", "Heed the headers by which records ask for more than Kafka gives, such as `kompat-delay-ms`."),
+    ("kompat.trace.sample", "double", "0", "0..1", "kompat.trace.sample", "The share of a topic's records that are traced without asking for it, from 0 for none to 1 for all."),
 )
 
 # Taken, but not listed among a topic's settings.
