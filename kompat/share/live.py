@@ -15,13 +15,15 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.log.commit import Pending
 from kompat.log.partition import Isolation, Partition
 from kompat.log.waiters import Waiters
+from kompat.share.machine import claims
+from kompat.share.machine.claims import Said
 from kompat.share.machine.messages import AckBatch, Acquired, Dead, Found, Outcome, Span, Update, Want
-from kompat.share.machine.order import Order
+from kompat.share.machine.order import Moment, Order
 from kompat.share.machine.partition import SharePartition
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.machine.state import ShareStateMachine, Stored
 from kompat.share.records import ShareKey, ShareRecord
-from kompat.types import Millis
+from kompat.types import Millis, Offset
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class LivePartition:
         self._on_fenced = on_fenced
         self._waiters: Waiters[LivePartition] = Waiters()
         self._alarm = Alarm(self._steady, self._next_deadline, self._ring)
+        self.state_epoch = stored.state_epoch  # moves where somebody lets the group begin anew
         self.machine = SharePartition(stored.start_offset, stored.batches)
         self.is_fenced = False
         self.is_reading = False  # somebody waits for the disk: others would only read the same
@@ -86,10 +89,21 @@ class LivePartition:
     def isolation(self) -> Isolation:
         return Isolation.READ_COMMITTED if self.settings.is_read_committed else Isolation.READ_UNCOMMITTED
 
+    @property
+    def end(self) -> Offset:
+        """Of what the group can read."""
+        return self.log.last_stable_offset if self.settings.is_read_committed else self.log.high_watermark
+
     def next_spans(self, max_records: int) -> Sequence[Span]:
-        """What to read for the next member."""
+        """What to read for the next member, best first. Whoever finds nothing is woken when there may be something."""
         self.machine.move_start(self.log.log_start_offset)
-        return self.order.next_spans(self.machine, self.settings, max_records, self._steady.now())
+        moment = Moment(self._steady.now(), self._clock.now(), self.end, self.log.config.kompat_priority_aging_ms)
+        spans, expired, is_cut = self.order.next_spans(self.machine, self.settings, max_records, moment)
+        if expired:
+            self.expire(expired).add_done_callback(lambda _: self.wake())
+        elif is_cut:
+            asyncio.get_running_loop().call_soon(self.wake)
+        return spans
 
     def watch(self, callback: Callable[[LivePartition], None]) -> None:
         """Be called when records may have become available without the log's growing."""
@@ -114,13 +128,26 @@ class LivePartition:
     def acknowledge(self, member: str, batches: Sequence[AckBatch]) -> Pending:
         return self._decide(lambda now: self.machine.acknowledge(member, batches, self.settings, now))
 
+    def settle(self, said: Sequence[Said]) -> Pending:
+        """Take the word of those who were given single records."""
+        return self._decide(lambda now: claims.settle(self.machine, said, self.settings, now))
+
     def release(self, member: str) -> Pending:
         """Let go of all that a member holds."""
         return self._decide(lambda _: self.machine.release(member, self.settings))
 
+    def expire(self, spans: Sequence[Span]) -> Pending:
+        """Be done with records whose time to live has ended."""
+        return self._decide(lambda now: self.machine.expire(spans, now))
+
+    @property
+    def is_ready(self) -> bool:
+        """Are changes written in the turn in which they are made?"""
+        return not self.is_fenced and self._home.run_now(_nothing) is not None
+
     async def ready(self) -> None:
-        """Wait until changes are written in the turn in which they are made."""
-        while not self.is_fenced and self._home.run_now(_nothing) is None:
+        """Wait until they are."""
+        while not self.is_fenced and not self.is_ready:
             await self._home.run(_nothing)
 
     def finish(self, dead: Dead) -> Pending:

@@ -195,6 +195,23 @@ class ShareService:
     def when_loaded(self, group_id: str, partition: TopicIdPartition, told: Loaded) -> None:
         self._loading[ShareKey(group_id, *partition)].append(told)
 
+    async def use(self, group_id: str, partition: TopicIdPartition) -> LivePartition:
+        """A share partition, loaded if it is not yet. Raises KafkaError."""
+        while (found := self.find(group_id, partition)) is None:
+            loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.when_loaded(group_id, partition, partial(_tell, loaded))
+            await loaded
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+    def retire(self, group_id: str, partitions: Iterable[TopicIdPartition]) -> None:
+        """Let those take no room that nobody uses."""
+        for partition in partitions:
+            live = self._live.get(ShareKey(group_id, *partition))
+            if live is not None:
+                self._retire(live, Pending.done())
+
     async def _load(self, key: ShareKey, log: Partition) -> None:
         error: KafkaError | None = None
         try:
@@ -250,3 +267,11 @@ class ShareService:
         for runtime in self._shards.all():
             for key in await runtime.run(lambda machine: machine.archiving()):
                 self.find(key.group_id, TopicIdPartition(key.topic_id, key.partition))
+
+
+def _tell(loaded: asyncio.Future[None], error: KafkaError | None) -> None:
+    if not loaded.done():
+        if error is None:
+            loaded.set_result(None)
+        else:
+            loaded.set_exception(error)

@@ -98,6 +98,11 @@ class SharePartition:
     def runs(self) -> list[Run]:
         return list(self._runs)
 
+    def at(self, offset: int) -> Run | None:
+        """What is known of an offset; None: nobody has had it, or it lies before the start."""
+        found = self._runs.overlapping(offset, offset)
+        return found[0] if found else None
+
     def archiving(self, settings: ShareSettings) -> list[Dead]:
         """Records whose dead letters are still to be written. Why is not persisted; the number of deliveries tells."""
         return [
@@ -171,6 +176,12 @@ class SharePartition:
             for first, last, _ in list(self.available(hole.first, min(hole.last, end - 1), now)):
                 self._set(first, last, _ARCHIVED, 0)
         return self._update([]) if self._advance() else None
+
+    def claim(self, member: str, offset: int, deliveries: int, settings: ShareSettings, now: Millis) -> None:
+        """Lock a record that nobody holds for the member that had it last: that is no new delivery."""
+        run = self.at(offset)
+        so_far = max(deliveries, run.deliveries if run is not None else 0)
+        self._set(offset, offset, _ACQUIRED, so_far, member, now + settings.lock_ms)
 
     # -- acknowledging ---------------------------------------------------------------------------------------------
     def acknowledge(self, member: str, batches: Sequence[AckBatch], settings: ShareSettings, now: Millis) -> Outcome:
