@@ -33,5 +33,9 @@ class TopicConfig:
     min_insync_replicas: int = 1
     kompat_extensions_enable: bool = True
     kompat_delay_max_ms: int = 604_800_000
+    kompat_delivery_order: str = "offset"
     kompat_dedup_window_ms: int = 120_000
+    kompat_priority_release_max_records: int = 500
+    kompat_priority_window: int = 0  # 0: no limit
+    kompat_priority_aging_ms: int = 30_000  # 0: never
     kompat_trace_sample: float = 0.0

@@ -42,7 +42,11 @@ TOPIC: tuple[tuple[str, str, str | None, str, str, str], ...] = (
 OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("kompat.dedup.window.ms", "long", "120000", "0..", "kompat.dedup.window.ms", "How long a message id (`kompat-msg-id`) is remembered: a record that repeats it meanwhile is dropped; 0 for not at all."),
     ("kompat.delay.max.ms", "long", "604800000", "0..", "kompat.delay.max.ms", "The longest a record may ask to be delivered later; one that asks for more is refused."),
+    ("kompat.delivery.order", "string", "offset", "offset|priority", "kompat.delivery.order", "In which order consumers get records: by `offset`, or by `priority`: then they wait in lanes until a consumer asks for more, and come by their header `kompat-priority`."),
     ("kompat.extensions.enable", "bool", "true", "", "kompat.extensions.enable", "Heed the headers by which records ask for more than Kafka gives, such as `kompat-delay-ms`."),
+    ("kompat.priority.release.max.records", "int", "500", "1..", "kompat.priority.release.max.records", "Where `kompat.delivery.order` is `priority`: how many records a consumer that has read all there is gets at a time. Their order is then decided."),
+    ("kompat.priority.window", "int", "0", "0..", "kompat.priority.window", "Where `kompat.delivery.order` is `priority`: no more records are released while so many are that no group has committed; 0 for no limit."),
+    ("kompat.priority.aging.ms", "long", "30000", "0..", "kompat.priority.aging.ms", "A record that has waited for so much longer than another counts as one class of priority higher; 0: classes are strict."),
     ("kompat.trace.sample", "double", "0", "0..1", "kompat.trace.sample", "The share of a topic's records that are traced without asking for it, from 0 for none to 1 for all."),
 )
 
