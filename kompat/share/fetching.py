@@ -15,7 +15,7 @@ from kompat.log.partition import Isolation, ReadResult
 from kompat.share.live import LivePartition
 from kompat.share.machine.messages import Span, Want
 from kompat.share.machine.order import NO_END
-from kompat.share.reading import Chunk
+from kompat.share.reading import Chunk, Picked
 from kompat.share.requests import FetchedPartition, FetchRequest, TopicIdPartition
 from kompat.types import Offset
 
@@ -201,7 +201,7 @@ class Fetching:
         for live in self._live:
             if not live.is_fenced and not live.is_reading:
                 spans = live.next_spans(1)
-                if spans and spans[0].first < _end(live):
+                if spans and spans[0].first < live.end:
                     ready += min(self._request.max_bytes, live.log.available(Offset(spans[0].first), live.isolation))
                     if ready >= least:
                         return True
@@ -249,38 +249,63 @@ class Fetching:
 
     def _collect_from(self, live: LivePartition, fetched: FetchedPartition) -> Reading:
         share = max(1, self._request.max_bytes // len(self._live))
-        previous: list[Span] = []
+        previous: Sequence[Span] = ()
         while self._records < self._request.max_records and fetched.size < share and not live.is_fenced:
-            spans = sorted(live.next_spans(self._request.max_records - self._records))
+            spans = live.next_spans(self._request.max_records - self._records)
             if not spans or spans == previous:
                 break  # there is nothing, or nothing that goes with what was found
-            if fetched.acquired and spans[0].first <= fetched.acquired[-1].last:
+            if fetched.acquired and min(spans).first <= fetched.acquired[-1].last:
                 break  # it has become available meanwhile: records are given in ascending order
             previous = spans
-            yield from self._acquire(live, spans, fetched, share)
+            if spans[0].last == NO_END:
+                yield from self._acquire_next(live, Offset(spans[0].first), fetched, share)
+            else:
+                yield from self._acquire_best(live, spans, fetched, share)
 
-    def _acquire(self, live: LivePartition, spans: list[Span], fetched: FetchedPartition, share: int) -> Reading:
-        """Read at the first span, and go on until nothing is left of the others."""
-        is_open = spans[-1].last == NO_END
-        while spans and spans[0].first < _end(live) and self._records < self._request.max_records:
-            offset, isolation = Offset(spans[0].first), live.isolation
-            limit = self._read_limit(live, spans, share - fetched.size)
-            read = live.log.read(offset, limit, isolation)
-            if read is None:
-                read = yield _Cold(live, offset, limit, isolation)
-                if self.is_done or live.is_fenced:
-                    return
-            if read.next_offset <= offset:
-                return
-            live.record_bytes = max(1.0, read.size / (read.next_offset - offset))
-            self._take(live, Chunk(offset, read), None if is_open else spans, fetched)
-            if is_open:
-                return
-            rest = [span for span in spans if span.last >= read.next_offset]
-            spans = [Span(max(span.first, read.next_offset), span.last) for span in rest]
+    def _acquire_next(self, live: LivePartition, offset: Offset, fetched: FetchedPartition, share: int) -> Reading:
+        """Whatever can be had of what lies there."""
+        if offset < live.end:
+            limit = self._read_limit(live, self._request.max_records - self._records, share - fetched.size)
+            read = yield from self._read(live, offset, limit)
+            if read is not None:
+                self._take(live, Chunk(offset, read), None, fetched)
 
-    def _read_limit(self, live: LivePartition, spans: list[Span], room: int) -> int:
-        wanted = min(self._request.max_records - self._records, spans[0].last - spans[0].first + 1)
+    def _acquire_best(
+        self, live: LivePartition, spans: Sequence[Span], fetched: FetchedPartition, share: int
+    ) -> Reading:
+        """Read as much of the best as may be sent at once, then acquire that in ascending order."""
+        picked = Picked(share - fetched.size)
+        for span in spans:
+            offset = span.first
+            while offset <= span.last and offset < live.end and not picked.is_full:
+                chunk = picked.holding(offset)
+                if chunk is None:
+                    limit = self._read_limit(live, span.last - offset + 1, share - fetched.size)
+                    read = yield from self._read(live, Offset(offset), limit)
+                    if read is None:
+                        break
+                    chunk = picked.add(Chunk.whole(Offset(offset), read))
+                offset = picked.pick(chunk, Span(offset, span.last))
+        if self.is_done or live.is_fenced:
+            return
+        for chunk, within in picked.ascending():
+            if self._records < self._request.max_records:
+                self._take(live, chunk, within, fetched)
+
+    def _read(self, live: LivePartition, offset: Offset, limit: int) -> Generator[_Cold, ReadResult, ReadResult | None]:
+        """None: there is nothing, or nobody who wants it any more."""
+        isolation = live.isolation
+        read = live.log.read(offset, limit, isolation)
+        if read is None:
+            read = yield _Cold(live, offset, limit, isolation)
+            if self.is_done or live.is_fenced:
+                return None
+        if read.next_offset <= offset:
+            return None
+        live.record_bytes = max(1.0, read.size / (read.next_offset - offset))
+        return read
+
+    def _read_limit(self, live: LivePartition, wanted: int, room: int) -> int:
         return min(max(1, room), max(LEAST_READ, min(MOST_READ, int(wanted * live.record_bytes))))
 
     def _take(
@@ -299,8 +324,3 @@ class Fetching:
             fetched.acquired += acquired.spans
             size = chunk.take(acquired.spans, fetched)
             self._bytes += size
-
-
-def _end(live: LivePartition) -> int:
-    log = live.log
-    return log.last_stable_offset if live.settings.is_read_committed else log.high_watermark

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
 from struct import Struct
 
 from kompat.log.aborted import Aborted
@@ -52,6 +52,19 @@ class Chunk:
             holes.append(Span(offset, read.next_offset - 1))
         self.found = Found(first, read.next_offset, firsts, lasts, holes)
 
+    @classmethod
+    def whole(cls, offset: Offset, read: ReadResult) -> Chunk:
+        """With all of the batch that holds the offset, also what lies before it."""
+        if read.buffers:
+            offset = min(offset, Offset(_HEADER.unpack_from(read.buffers[0])[0]))
+        return cls(offset, read)
+
+    def sizes(self, span: Span) -> Iterator[tuple[int, int]]:
+        """The batches that hold records of a span: first offset and size."""
+        firsts, lasts = self.found.firsts, self.found.lasts
+        for batch in range(bisect_left(lasts, span.first), bisect_right(firsts, span.last)):
+            yield firsts[batch], self._ends[batch] - self._begins[batch]
+
     def take(self, spans: Sequence[AcquiredSpan], into: FetchedPartition) -> int:
         """Add the batches that hold records of the spans, unless they are there; their size. Neighbours stay in one piece."""
         firsts, lasts = self.found.firsts, self.found.lasts
@@ -73,6 +86,63 @@ class Chunk:
     def _piece(self, index: int, begin: int, end: int) -> Buffer:
         buffer = self._buffers[index]
         return buffer if begin == 0 and end == len(buffer) else memoryview(buffer)[begin:end]
+
+
+class Picked:
+    """Records from here and there, as long as the batches that hold them may be sent at once."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._room = max_bytes
+        self._batches: set[int] = set()  # by their first offsets
+        self._chunks: list[Chunk] = []  # by offset
+        self._spans: list[Span] = []
+        self.is_full = False
+
+    def holding(self, offset: int) -> Chunk | None:
+        index = bisect_right(self._chunks, offset, key=_first)
+        chunk = self._chunks[index - 1] if index else None
+        return chunk if chunk is not None and offset < chunk.found.end else None
+
+    def add(self, chunk: Chunk) -> Chunk:
+        insort(self._chunks, chunk, key=_first)
+        return chunk
+
+    def pick(self, chunk: Chunk, span: Span) -> int:
+        """Pick what the chunk has of a span, unless that is too much: the offset after it."""
+        part = Span(span.first, min(span.last, chunk.found.end - 1))
+        new = {first: size for first, size in chunk.sizes(part) if first not in self._batches}
+        size = sum(new.values())
+        if self._batches and size > self._room:
+            self.is_full = True
+        else:
+            self._room -= size
+            self._batches.update(new)
+            self._spans.append(part)
+        return part.last + 1
+
+    def ascending(self) -> Iterator[tuple[Chunk, list[Span]]]:
+        """What was picked, by chunks and offsets; none twice, though chunks may overlap."""
+        spans = sorted(self._spans)
+        begin = 0
+        for chunk in self._chunks:
+            begin = max(begin, chunk.found.first)
+            low = bisect_left(spans, begin, key=_last)
+            end: int = chunk.found.end
+            high = bisect_left(spans, end, key=_first_of)
+            yield chunk, [Span(max(each.first, begin), min(each.last, end - 1)) for each in spans[low:high]]
+            begin = max(begin, end)
+
+
+def _first(chunk: Chunk) -> int:
+    return chunk.found.first
+
+
+def _first_of(span: Span) -> int:
+    return span.first
+
+
+def _last(span: Span) -> int:
+    return span.last
 
 
 def _is_hollow(attributes: int, base_offset: int, producer_id: int, aborted: Sequence[Aborted] | None) -> bool:

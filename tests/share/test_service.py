@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -14,11 +14,12 @@ from kompat.clock import ManualClock
 from kompat.errors import ErrorCode
 from kompat.protocol.records import ControlType
 from kompat.share.machine.messages import AckType, Span
+from kompat.share.machine.order import Choice, Moment
 from kompat.share.machine.partition import SharePartition
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.offset_reset import duration_ms
 from kompat.share.requests import TopicIdPartition
-from kompat.types import Millis, Offset
+from kompat.types import Offset
 
 from .support import EARLIEST, GROUP, ORDERS, Shop, until
 
@@ -223,10 +224,10 @@ class EvenFirst:
     """An order of priority: even offsets are more urgent."""
 
     def next_spans(
-        self, partition: SharePartition, settings: ShareSettings, max_records: int, now: Millis
-    ) -> Sequence[Span]:
-        free = [o for first, last, _ in partition.available(0, 99, now) for o in range(first, last + 1)]
-        return [Span(o, o) for o in sorted(free, key=lambda o: (o % 2, o))[:max_records]]
+        self, partition: SharePartition, settings: ShareSettings, max_records: int, moment: Moment
+    ) -> Choice:
+        free = [o for first, last, _ in partition.available(0, 99, moment.now) for o in range(first, last + 1)]
+        return Choice([Span(o, o) for o in sorted(free, key=lambda o: (o % 2, o))[:max_records]])
 
 
 async def test_another_order_takes_the_best_first_and_delivers_in_ascending_order(shops: Any) -> None:

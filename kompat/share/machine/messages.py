@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from itertools import groupby
@@ -57,6 +57,20 @@ class StateBatch(NamedTuple):
     last: int
     state: RecordState
     deliveries: int
+
+
+def joined(batches: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
+    """Neighbours that say the same made one, without those that lie before the start."""
+    found: list[StateBatch] = []
+    for batch in batches:
+        if batch.last < start:
+            continue
+        before = found[-1] if found else None
+        if before is not None and before.last + 1 == batch.first and before[2:] == batch[2:]:
+            found[-1] = before._replace(last=batch.last)
+        else:
+            found.append(batch)
+    return tuple(found)
 
 
 class AcquiredSpan(NamedTuple):

@@ -26,6 +26,7 @@ from kompat.share.machine.messages import (
     StateBatch,
     Update,
     Want,
+    joined,
 )
 from kompat.share.machine.picking import Picker
 from kompat.share.machine.runs import Run, Runs
@@ -44,6 +45,7 @@ class SharePartition:
         self._runs = Runs()
         self._timers = Timers()
         self._offsets = [0] * len(RecordState.__members__)  # tracked, by state
+        self.returned = 0  # how often records have become available again
         for batch in batches:
             if batch.last >= start_offset and (batch.state is not _AVAILABLE or batch.deliveries > 0):
                 self._set(max(batch.first, start_offset), batch.last, batch.state, batch.deliveries)
@@ -64,6 +66,21 @@ class SharePartition:
     def has_archiving(self) -> bool:
         """Are there records whose dead letters are still to be written?"""
         return self._offsets[_ARCHIVING] > 0
+
+    @property
+    def fragments(self) -> int:
+        """How many runs it takes to say what differs from "nobody has had it"."""
+        return len(self._runs)
+
+    @property
+    def tracked_end(self) -> int:
+        """From here on nobody has had anything."""
+        end = self._runs.end
+        return self.start_offset if end is None else end
+
+    def is_settled(self, first: int, last: int) -> bool:
+        """Will nobody get any of these offsets again?"""
+        return self._runs.are_settled(max(first, self.start_offset), last)
 
     def next_deadline(self) -> Millis | None:
         found = self._timers.next()
@@ -135,7 +152,10 @@ class SharePartition:
         until = now + settings.lock_ms
         for first, last, deliveries in picker.spans:
             self._set(first, last, _ACQUIRED, deliveries, member, until)
-        update = self._skip_holes(found, picker, now) if found.holes and within is None else None
+        update = None
+        if found.holes:
+            end = picker.spans[-1].last + 1 if picker.spans and within is None else found.end
+            update = self._skip_holes(found.holes, end, now)
         return Acquired(picker.spans, picker.count, update)
 
     def _is_fresh(self, found: Found) -> bool:
@@ -169,13 +189,23 @@ class SharePartition:
     def _size_at(self, offset: int) -> int:
         return self._runs.overlapping(offset, offset)[0].size
 
-    def _skip_holes(self, found: Found, picker: Picker, now: Millis) -> Update | None:
-        """Be done with offsets that hold no records, as far as the member got."""
-        end = picker.spans[-1].last + 1 if picker.spans else found.end
-        for hole in found.holes:
+    def _skip_holes(self, holes: Sequence[Span], end: int, now: Millis) -> Update | None:
+        """Be done with offsets that hold no records, up to `end`."""
+        for hole in holes:
             for first, last, _ in list(self.available(hole.first, min(hole.last, end - 1), now)):
                 self._set(first, last, _ARCHIVED, 0)
         return self._update([]) if self._advance() else None
+
+    def expire(self, spans: Sequence[Span], now: Millis) -> Outcome:
+        """Be done with those of these records that nobody holds: their time is up."""
+        free = (each for span in sorted(spans) for each in list(self.available(*span, now)))
+        changed = [StateBatch(first, last, _ARCHIVED, deliveries) for first, last, deliveries in free]
+        for batch in changed:
+            self._set(*batch)
+        if not changed:
+            return Outcome(None, [])
+        self._advance()
+        return Outcome(self._update(changed), [])
 
     def claim(self, member: str, offset: int, deliveries: int, settings: ShareSettings, now: Millis) -> None:
         """Lock a record that nobody holds for the member that had it last: that is no new delivery."""
@@ -310,6 +340,8 @@ class SharePartition:
         low, high = self._take_out(first, last)
         self._runs.replace(low, high, Run(first, last, state, deliveries, member, until))
         self._offsets[state] += last - first + 1
+        if state is _AVAILABLE:
+            self.returned += 1
         if until:
             self._timers.add(until, last - first + 1)
         # How often they were delivered matters no more once they are done with.
@@ -345,17 +377,7 @@ class SharePartition:
 
     def _update(self, changed: Sequence[StateBatch]) -> Update:
         """What of a change has to be persisted: what lies before the start need not be."""
-        start = self.start_offset
-        batches: list[StateBatch] = []
-        for batch in changed:
-            if batch.last < start:
-                continue
-            before = batches[-1] if batches else None
-            if before is not None and before.last + 1 == batch.first and before[2:] == batch[2:]:
-                batches[-1] = before._replace(last=batch.last)
-            else:
-                batches.append(batch)
-        return Update(start, self.complete_count, tuple(batches))
+        return Update(self.start_offset, self.complete_count, joined(changed, self.start_offset))
 
 
 def _common(span: Span, found: Found) -> Span:

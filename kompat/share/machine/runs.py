@@ -63,6 +63,15 @@ class Runs:
         index = bisect_right(self._firsts, offset) - 1
         return index if index >= 0 and self._runs[index].last >= offset else index + 1
 
+    def are_settled(self, first: int, last: int) -> bool:
+        """Will nobody get any of these offsets again?"""
+        position = first
+        for run in self.overlapping(first, last):
+            if run.first > position or run.state is RecordState.AVAILABLE or run.state is RecordState.ACQUIRED:
+                return False
+            position = run.last + 1
+        return position > last
+
     def cut(self, first: int, last: int) -> tuple[int, int]:
         """Split runs so that none crosses an end of [first, last]: where those inside begin and end."""
         if not self._runs or first > self._runs[-1].last:

@@ -1,0 +1,304 @@
+"""What is more urgent comes first: the order of a group's records where some have a class, or a time to live.
+
+A record that has waited for `aging_ms` longer than another counts as one class higher, so none waits for ever; within a
+class the oldest comes first. Most records are of the default class, and nothing is kept of them: they lie between those
+that are known, and count as having come with the next one of those.
+
+Each class has a lane: those of its records that are not done with, as far as they have been looked for. Nothing is
+looked for before it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heapreplace
+from typing import Final, NamedTuple, Protocol
+
+from kompat.share.machine.messages import Span
+from kompat.share.machine.order import ByOffset, Choice, Moment
+from kompat.share.machine.partition import SharePartition
+from kompat.share.machine.settings import ShareSettings
+from kompat.types import Millis
+
+CLASSES: Final = 10  # 0 to 9, the most urgent last
+DEFAULT_CLASS: Final = 4
+NEVER: Final = (1 << 63) - 1
+PAGE: Final = 128  # batches that are looked for at once
+MOST_PAGES: Final = 64  # before others get their turn
+MOST_EXPIRED: Final = 2_000  # runs, likewise
+# What is done with far ahead is kept run by run, in memory and in `__share_group_state`: beyond so many the gaps are
+# closed first, by offset.
+MOST_RUNS: Final = 10_000
+_SLACK: Final = 256
+
+
+class RankedRun(NamedTuple):
+    """Records one after the other that are of one class and are good until the same time."""
+
+    first: int
+    last: int
+    expires: int
+
+
+class RankedBatch(NamedTuple):
+    """One class's records of a batch."""
+
+    came: Millis
+    runs: Sequence[RankedRun]
+
+    @property
+    def last(self) -> int:
+        return self.runs[-1].last
+
+
+class Ranked(Protocol):
+    """The records of a partition that have a class of their own or a time to live."""
+
+    def newest(self) -> Sequence[int] | None:
+        """For each class the last offset that is known of it, or -1; None: there has never been one."""
+        ...
+
+    def find(self, priority: int, first: int, end: int, limit: int) -> list[RankedBatch]:
+        """The batches with records of a class that end in [first, end), in order, as many as the limit allows."""
+        ...
+
+
+class _Piece:
+    """Neighbouring records of one class."""
+
+    __slots__ = ("came", "expires", "first", "last")
+
+    def __init__(self, first: int, last: int, came: int | None, expires: int) -> None:
+        self.first = first
+        self.last = last
+        self.came = came  # None: after all that are known
+        self.expires = expires
+
+
+class _Free(NamedTuple):
+    """Records that could be given out now."""
+
+    first: int
+    last: int
+    deliveries: int
+    came: int
+
+
+class _Look:
+    """One attempt to find what comes next."""
+
+    __slots__ = ("expired", "is_full", "moment", "newest", "pages", "partition", "ranked")
+
+    def __init__(
+        self, partition: SharePartition, ranked: Ranked, newest: Sequence[int], moment: Moment, *, is_full: bool
+    ) -> None:
+        self.partition = partition
+        self.ranked = ranked
+        self.newest = newest
+        self.moment = moment
+        self.is_full = is_full  # nothing is given out that nobody has had yet
+        self.pages = MOST_PAGES
+        self.expired: list[Span] = []
+
+    @property
+    def is_cut(self) -> bool:
+        """Was there more to look at than one attempt may?"""
+        return self.pages <= 0 or len(self.expired) >= MOST_EXPIRED
+
+    def begin(self, position: int) -> int | None:
+        """Where to go on from a position that has been looked up to; None: there is no need."""
+        begin = max(position, self.partition.start_offset)
+        end = min(self.moment.end, self.partition.tracked_end) if self.is_full else self.moment.end
+        return begin if begin < end else None
+
+    def find(self, priority: int, first: int) -> list[RankedBatch]:
+        if self.newest[priority] < first:
+            return []
+        self.pages -= 1
+        return self.ranked.find(priority, first, self.moment.end, PAGE)
+
+
+class _Lane:
+    def __init__(self, priority: int, start: int) -> None:
+        self.priority = priority
+        self._pieces: list[_Piece] = []
+        self._cursor = 0  # nothing of the pieces before can be had, unless something has been given back
+        self._kept = 0  # of those, when they were last looked through
+        self._returned = -1
+        self._position = start  # looked for up to here
+
+    def free(self, look: _Look) -> Iterator[_Free]:
+        """What can be had, by offset. What is past its time is only noted."""
+        now, wall, end, _ = look.moment
+        self._rewind(look.partition)
+        index = self._cursor
+        while not look.is_cut and (index < len(self._pieces) or self._read(look)):
+            if index == len(self._pieces):
+                continue  # there was nothing for this lane in what was read
+            piece = self._pieces[index]
+            has_some = piece.last >= end
+            for first, last, deliveries in look.partition.available(piece.first, min(piece.last, end - 1), now):
+                has_some = True
+                if piece.expires <= wall:
+                    look.expired.append(Span(first, last))
+                else:
+                    yield _Free(first, last, deliveries, wall if piece.came is None else piece.came)
+            if not has_some and index == self._cursor:
+                self._cursor += 1
+            index += 1
+
+    def _rewind(self, partition: SharePartition) -> None:
+        """Begin with what was given back; forget what is done with."""
+        is_back = self._returned != partition.returned
+        if is_back or self._cursor > 2 * self._kept + _SLACK:
+            passed = self._pieces[: self._cursor]
+            self._pieces[: self._cursor] = kept = [p for p in passed if not partition.is_settled(p.first, p.last)]
+            self._kept = len(kept)
+            self._cursor = 0 if is_back else len(kept)
+            self._returned = partition.returned
+
+    def _read(self, look: _Look) -> bool:
+        """Look for more; whether there was anything left to look at."""
+        begin = look.begin(self._position)
+        if begin is None:
+            return False
+        batches = look.find(self.priority, begin)
+        self._position = batches[-1].last + 1 if len(batches) == PAGE else look.moment.end
+        self._pieces += [
+            _Piece(run.first, run.last, batch.came, run.expires)
+            for batch in batches
+            for run in batch.runs
+            if run.last >= begin
+        ]
+        return True
+
+
+class _DefaultLane(_Lane):
+    """What lies between the others."""
+
+    def _read(self, look: _Look) -> bool:
+        begin = look.begin(self._position)
+        if begin is None:
+            return False
+        known: list[tuple[int, int, int, Millis, int]] = []
+        until = look.moment.end  # before it, all of every class is known
+        for priority in range(CLASSES):
+            batches = look.find(priority, begin)
+            known += [(*run, batch.came, priority) for batch in batches for run in batch.runs if run.last >= begin]
+            if len(batches) == PAGE:
+                until = min(until, batches[-1].last + 1)
+        known.sort()
+        if known:
+            self._date(known[0][3])
+        for first, last, expires, came, priority in known:
+            self._add(begin, min(first, until) - 1, came, NEVER)
+            if priority == DEFAULT_CLASS:
+                self._add(max(first, begin), min(last, until - 1), came, expires)
+            begin = max(begin, last + 1)
+        self._add(begin, until - 1, None, NEVER)
+        self._position = until
+        return True
+
+    def _date(self, came: Millis) -> None:
+        """The first record that is known after those at the end has come."""
+        for piece in reversed(self._pieces):
+            if piece.came is not None:
+                break
+            piece.came = came
+
+    def _add(self, first: int, last: int, came: Millis | None, expires: int) -> None:
+        if first > last:
+            return
+        newest = self._pieces[-1] if self._pieces else None
+        if newest is not None and came is None and newest.came is None and newest.last + 1 == first:
+            newest.last = last
+            self._cursor = min(self._cursor, len(self._pieces) - 1)
+            return
+        self._pieces.append(_Piece(first, last, came, expires))
+
+
+class ByClass:
+    """An Order: one group's view of one partition."""
+
+    def __init__(self, ranked: Ranked) -> None:
+        self._ranked = ranked
+        self._by_offset = ByOffset()
+        self._lanes: list[_Lane] = []
+
+    def next_spans(
+        self, partition: SharePartition, settings: ShareSettings, max_records: int, moment: Moment
+    ) -> Choice:
+        newest = self._ranked.newest()
+        if newest is None or max(newest) < partition.start_offset:
+            self._lanes.clear()
+            return self._by_offset.next_spans(partition, settings, max_records, moment)
+        if not self._lanes:
+            start = partition.start_offset
+            others = (_Lane(priority, start) for priority in reversed(range(CLASSES)) if priority != DEFAULT_CLASS)
+            self._lanes = [*others, _DefaultLane(DEFAULT_CLASS, start)]
+        locks = settings.max_locks - partition.in_flight
+        look = _Look(partition, self._ranked, newest, moment, is_full=locks <= 0)
+        heads = _Heads(self._lanes, look, None if partition.fragments > MOST_RUNS else moment.aging_ms)
+        spans = _choose(heads, settings, max_records, locks)
+        return Choice(spans, look.expired, look.is_cut)
+
+
+class _Heads:
+    """All lanes as one, the best first."""
+
+    def __init__(self, lanes: Sequence[_Lane], look: _Look, aging_ms: int | None) -> None:
+        self._aging = aging_ms  # None: all that counts is the offset
+        self._lanes = [(lane.priority, lane.free(look)) for lane in lanes]
+        self._heap: list[tuple[int, int, int, _Free]] = []  # the lower the better
+        for index in range(len(lanes)):
+            entry = self._next(index)
+            if entry is not None:
+                self._heap.append(entry)
+        heapify(self._heap)
+
+    def __iter__(self) -> Iterator[_Free]:
+        while self._heap:
+            _, _, index, free = self._heap[0]
+            yield free
+            entry = self._next(index)
+            if entry is None:
+                heappop(self._heap)
+            else:
+                heapreplace(self._heap, entry)
+
+    def _next(self, index: int) -> tuple[int, int, int, _Free] | None:
+        priority, lane = self._lanes[index]
+        free = next(lane, None)
+        if free is None:
+            return None
+        if self._aging is None:
+            return free.first, 0, index, free
+        # What waits grows more urgent at the same pace for all: so their order stays as it is.
+        return free.came - priority * self._aging if self._aging else -priority, -priority, index, free
+
+
+def _choose(heads: _Heads, settings: ShareSettings, max_records: int, locks: int) -> list[Span]:
+    """The best that can be had, as many as are wanted. `locks`: how many that nobody has had yet."""
+    spans: list[Span] = []
+    room = max_records
+    for first, last, deliveries, _ in heads:
+        if deliveries >= settings.isolate_from:
+            # It may be what breaks its members: it comes with nothing else.
+            return spans or [Span(first, last)]
+        size = min(last - first + 1, room if deliveries else min(room, locks))
+        if size <= 0:
+            continue
+        if not deliveries:
+            locks -= size
+        room -= size
+        _extend(spans, first, first + size - 1)
+        if not room:
+            break
+    return spans
+
+
+def _extend(spans: list[Span], first: int, last: int) -> None:
+    if spans and spans[-1].last + 1 == first:
+        spans[-1] = Span(spans[-1].first, last)
+    else:
+        spans.append(Span(first, last))
