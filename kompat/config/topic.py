@@ -35,6 +35,10 @@ class TopicConfig:
     kompat_delay_max_ms: int = 604_800_000
     kompat_delivery_order: str = "offset"
     kompat_dedup_window_ms: int = 120_000
+    kompat_queue_source: str = ""  # none: not a queue topic
+    kompat_queue_lock_ms: int = 30_000
+    kompat_queue_max_deliveries: int = 5
+    kompat_queue_max_in_flight: int = 100
     kompat_priority_release_max_records: int = 500
     kompat_priority_window: int = 0  # 0: no limit
     kompat_priority_aging_ms: int = 30_000  # 0: never

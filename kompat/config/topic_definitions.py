@@ -44,9 +44,13 @@ OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("kompat.delay.max.ms", "long", "604800000", "0..", "kompat.delay.max.ms", "The longest a record may ask to be delivered later; one that asks for more is refused."),
     ("kompat.delivery.order", "string", "offset", "offset|priority", "kompat.delivery.order", "In which order consumers get records: by `offset`, or by `priority`: then they wait in lanes until a consumer asks for more, and come by their header `kompat-priority`."),
     ("kompat.extensions.enable", "bool", "true", "", "kompat.extensions.enable", "Heed the headers by which records ask for more than Kafka gives, such as `kompat-delay-ms`."),
+    ("kompat.priority.aging.ms", "long", "30000", "0..", "kompat.priority.aging.ms", "A record that has waited for so much longer than another counts as one class of priority higher; 0: classes are strict."),
     ("kompat.priority.release.max.records", "int", "500", "1..", "kompat.priority.release.max.records", "Where `kompat.delivery.order` is `priority`: how many records a consumer that has read all there is gets at a time. Their order is then decided."),
     ("kompat.priority.window", "int", "0", "0..", "kompat.priority.window", "Where `kompat.delivery.order` is `priority`: no more records are released while so many are that no group has committed; 0 for no limit."),
-    ("kompat.priority.aging.ms", "long", "30000", "0..", "kompat.priority.aging.ms", "A record that has waited for so much longer than another counts as one class of priority higher; 0: classes are strict."),
+    ("kompat.queue.lock.ms", "int", "30000", "1..", "", "Of a queue topic: how long a delivered record is its consumer's; not acknowledged by then, it is delivered again."),
+    ("kompat.queue.max.deliveries", "int", "5", "1..32767", "", "Of a queue topic: how often a record is delivered before it is given up, and becomes a dead letter."),
+    ("kompat.queue.max.in.flight", "int", "100", "1..10000", "", "Of a queue topic: how many deliveries of one of its partitions may wait for their acknowledgements."),
+    ("kompat.queue.source", "string", "", "", "", "Makes the topic a queue of another one's records, each of which is acknowledged by itself; only when it is created."),
     ("kompat.trace.sample", "double", "0", "0..1", "kompat.trace.sample", "The share of a topic's records that are traced without asking for it, from 0 for none to 1 for all."),
 )
 
