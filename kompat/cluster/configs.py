@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from kompat.cluster import names
+from kompat.cluster import names, queue_rules
 from kompat.cluster.requests import ConfigChange, ConfigOp, ConfigReplacement
 from kompat.cluster.state import ClusterState, Resource, ResourceType
 from kompat.config import values
@@ -16,6 +16,7 @@ from kompat.config.topics import DEFINITIONS as TOPIC
 from kompat.config.topics import topic_value, validate_topic_config
 from kompat.config.values import ConfigType
 from kompat.errors import ConfigError, ErrorCode, KafkaError
+from kompat.types import NodeId
 
 Overrides = Mapping[str, str]
 
@@ -74,7 +75,7 @@ def _check_resource(state: ClusterState, resource: Resource, config: BrokerConfi
     if resource.type is ResourceType.TOPIC:
         _check_topic(state, resource.name)
     elif resource.type is ResourceType.BROKER:
-        _check_broker_name(resource.name, config)
+        _check_broker_name(state, resource.name, config)
     elif resource.type is ResourceType.GROUP and not resource.name:
         raise _request("Default group resources are not allowed.")
     elif resource.type is ResourceType.CLIENT_METRICS and not resource.name:
@@ -93,12 +94,12 @@ def _check_topic(state: ClusterState, name: str) -> None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
-def _check_broker_name(name: str, config: BrokerConfig) -> None:
+def _check_broker_name(state: ClusterState, name: str, config: BrokerConfig) -> None:
     if not name:
         return
     if not (name.isascii() and name.isdigit()):
         raise _request(f"Node id must be an integer, but it is: {name}")
-    if int(name) != config.node_id:
+    if int(name) != config.node_id and NodeId(int(name)) not in state.brokers:
         raise _request(f"Unexpected broker id, expected {config.node_id}, but received {name}")
 
 
@@ -147,6 +148,7 @@ def _current(resource: Resource, name: str, wanted: Overrides, config: BrokerCon
 def _check(state: ClusterState, resource: Resource, wanted: Overrides, changed: set[str], config: BrokerConfig) -> None:
     if resource.type is ResourceType.TOPIC:
         validate_topic_config(wanted, config)
+        queue_rules.check_change(resource.name, overrides(state, resource), wanted)
     elif resource.type is ResourceType.GROUP:
         check_group_limits(wanted, config)
     elif resource.type is ResourceType.CLIENT_METRICS:
@@ -171,7 +173,7 @@ def _check_broker(
             "Cannot update these configs at default cluster level, broker id must be specified: [{}]",
         )
     cluster = wanted if not resource.name else overrides(state, Resource(ResourceType.BROKER, ""))
-    own = Resource(ResourceType.BROKER, str(config.node_id))
+    own = Resource(ResourceType.BROKER, resource.name or str(config.node_id))
     broker = wanted if resource.name else overrides(state, own)
     try:
         config.with_changes(cluster=cluster, broker=broker)

@@ -6,13 +6,14 @@ Ids, node choices and settings come in as arguments: the same records give the s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import TypeVar
 from uuid import UUID
 
-from kompat.cluster import configs, topics
+from kompat.cluster import configs, moves, topics
 from kompat.cluster.records import (
     BrokerRegistered,
+    BrokerUnregistered,
     ClusterCreated,
     ClusterRecord,
     ConfigsSet,
@@ -21,11 +22,12 @@ from kompat.cluster.records import (
     TopicCreated,
     TopicDeleted,
 )
-from kompat.cluster.requests import ConfigChange, ConfigReplacement, MorePartitions, NewTopic
+from kompat.cluster.requests import ConfigChange, ConfigReplacement, MorePartitions, NewTopic, Reassignment
 from kompat.cluster.state import Broker, ClusterState, Topic
 from kompat.config.broker import BrokerConfig
 from kompat.coordination.decision import Decision
 from kompat.errors import ErrorCode, KafkaError
+from kompat.types import NodeId
 
 PRODUCER_ID_BLOCK = 1000
 
@@ -58,6 +60,11 @@ class ClusterMachine:
             records.append(BrokerRegistered(broker))
         return Decision(records, None)
 
+    def unregister(self, node_id: NodeId) -> Decision[ClusterRecord, None]:
+        if node_id not in self.state.brokers:
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node_id} is not currently registered")
+        return Decision([BrokerUnregistered(node_id)], None)
+
     def allocate_producer_ids(self) -> Decision[ClusterRecord, range]:
         first = self.state.next_producer_id
         block = range(first, first + PRODUCER_ID_BLOCK)
@@ -70,6 +77,7 @@ class ClusterMachine:
         *,
         start: int,
         config: BrokerConfig,
+        down: Collection[NodeId] = (),
         validate_only: bool = False,
     ) -> Decision[ClusterRecord, Outcomes[str]]:
         """Each topic is created or refused on its own. `start`: the broker that partition 0 of the first one goes to."""
@@ -81,7 +89,9 @@ class ClusterMachine:
         for new, topic_id in wanted:
             try:
                 _refuse_duplicate(count[new.name])
-                topic = topics.plan_topic(self.state, new, topic_id, start=start, config=config, taken=created)
+                topic = topics.plan_topic(
+                    self.state, new, topic_id, start=start, config=config, taken=created, down=down
+                )
             except KafkaError as error:
                 outcomes[new.name] = error
             else:
@@ -113,7 +123,12 @@ class ClusterMachine:
         return self.state.topics_by_id.get(key) if isinstance(key, UUID) else self.state.topics.get(key)
 
     def create_partitions(
-        self, wanted: Sequence[MorePartitions], *, start: int, validate_only: bool = False
+        self,
+        wanted: Sequence[MorePartitions],
+        *,
+        start: int,
+        down: Collection[NodeId] = (),
+        validate_only: bool = False,
     ) -> Decision[ClusterRecord, dict[str, KafkaError | None]]:
         count = Counter(more.name for more in wanted)
         outcomes: dict[str, KafkaError | None] = {}
@@ -122,13 +137,40 @@ class ClusterMachine:
             try:
                 _refuse_duplicate(count[more.name])
                 topic = _known(more.name, self.state.topics.get(more.name))
-                added = topics.plan_partitions(self.state, topic, more, start=start)
+                added = topics.plan_partitions(self.state, topic, more, start=start, down=down)
             except KafkaError as error:
                 outcomes[more.name] = error
             else:
                 outcomes[more.name] = None
                 records.append(PartitionsCreated(topic.id, added))
         return Decision([] if validate_only else records, outcomes)
+
+    # -- moves -----------------------------------------------------------------------------------------------------
+    def reassign(
+        self, wanted: Sequence[Reassignment], *, may_change_factor: bool = True
+    ) -> Decision[ClusterRecord, list[KafkaError | None]]:
+        """Each partition is sent on its way or refused on its own; outcomes in the order asked."""
+        outcomes: list[KafkaError | None] = []
+        records: list[ClusterRecord] = []
+        for each in wanted:
+            try:
+                planned = moves.plan_move(self.state, each, may_change_factor=may_change_factor)
+            except KafkaError as error:
+                outcomes.append(error)
+            else:
+                outcomes.append(None)
+                records += [planned] if planned is not None else []
+        return Decision(records, outcomes)
+
+    def arrived(self, topic_id: UUID, index: int, members: Collection[NodeId]) -> Decision[ClusterRecord, None]:
+        """A partition's leader says who its replicas are: the end of a move, if that is where it was going."""
+        planned = moves.plan_arrival(self.state, topic_id, index, members)
+        return Decision([planned] if planned is not None else [], None)
+
+    def drain(self, leaving: Collection[NodeId], down: Collection[NodeId]) -> Decision[ClusterRecord, int]:
+        """Move what the brokers that leave still have: how many partitions that are."""
+        planned = list(moves.plan_drain(self.state, leaving, down))
+        return Decision(planned, len(planned))
 
     # -- settings --------------------------------------------------------------------------------------------------
     def alter_configs(

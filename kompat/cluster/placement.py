@@ -1,6 +1,8 @@
-"""Where replicas go."""
+"""Where replicas go: leaders in turn over the brokers, followers on other racks where there are any."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
 
 from kompat.cluster.state import Broker, PartitionState
 from kompat.errors import ErrorCode, KafkaError
@@ -8,21 +10,68 @@ from kompat.types import LeaderEpoch, NodeId
 
 
 def spread(
-    count: int, replication_factor: int, brokers: Mapping[NodeId, Broker], start: int
+    count: int, replication_factor: int, brokers: Mapping[NodeId, Broker], start: int, down: Collection[NodeId] = ()
 ) -> list[tuple[NodeId, ...]]:
-    """Replicas of `count` partitions: leaders take turns over the brokers, from `start` on, followers come after them."""
-    nodes = sorted(brokers)
-    if replication_factor > len(nodes):
+    """Replicas of `count` partitions: leaders take turns over the brokers, from `start` on, followers come after them.
+
+    Each round of turns pairs other brokers. Brokers that are down get followers only, and only where there are too few others.
+    """
+    if replication_factor > len(brokers):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
-            f"{replication_factor} cannot be reached because only {len(nodes)} broker(s) are registered.",
+            f"{replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered.",
         )
+    up = _racks_in_turn([broker for node, broker in sorted(brokers.items()) if node not in down])
+    if not up:
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "All brokers are currently fenced.")
+    spare = _racks_in_turn([broker for node, broker in sorted(brokers.items()) if node in down])
     # One tuple per rotation, shared by all partitions that have it.
-    rotations = [
-        tuple(nodes[(first + step) % len(nodes)] for step in range(replication_factor)) for first in range(len(nodes))
-    ]
-    return [rotations[(start + index) % len(nodes)] for index in range(count)]
+    known: dict[tuple[int, int], tuple[NodeId, ...]] = {}
+    found = []
+    for index in range(count):
+        key = (start + index) % len(up), index // len(up) % max(1, len(up) - 1)
+        if key not in known:
+            known[key] = _rotation(up, spare, *key, replication_factor)
+        found.append(known[key])
+    return found
+
+
+def _racks_in_turn(brokers: Sequence[Broker]) -> list[Broker]:
+    racks: dict[str | None, list[Broker]] = {}
+    for broker in brokers:
+        racks.setdefault(broker.rack, []).append(broker)
+    return [broker for turn in zip_longest(*racks.values()) for broker in turn if broker is not None]
+
+
+def _rotation(up: Sequence[Broker], spare: Sequence[Broker], first: int, shift: int, count: int) -> tuple[NodeId, ...]:
+    others = [up[(first + step) % len(up)] for step in range(1, len(up))]
+    chosen = [up[first]]
+    left = [*others[shift:], *others[:shift]]
+    for waiting in (left, list(spare)):
+        while waiting and len(chosen) < count:
+            taken = Counter(broker.rack for broker in chosen)
+            best = min(waiting, key=lambda broker: taken[broker.rack])
+            waiting.remove(best)
+            chosen.append(best)
+    return tuple(broker.node_id for broker in chosen)
+
+
+def substitute(
+    replicas: Sequence[NodeId],
+    leaving: NodeId,
+    brokers: Mapping[NodeId, Broker],
+    able: Collection[NodeId],
+    load: Mapping[NodeId, int],
+) -> tuple[NodeId, ...] | None:
+    """The replicas with one of the able brokers in the place of one that leaves: on a rack of its own if that can be, then
+    the one with the least to do. None: there is no other."""
+    racks = Counter(brokers[node].rack for node in replicas if node != leaving and node in brokers)
+    others = [brokers[node] for node in able if node not in replicas]
+    if not others:
+        return None
+    best = min(others, key=lambda broker: (racks[broker.rack], load.get(broker.node_id, 0), broker.node_id))
+    return tuple(best.node_id if node == leaving else node for node in replicas)
 
 
 def check_manual(replicas: Sequence[int], brokers: Collection[NodeId]) -> tuple[NodeId, ...]:
@@ -46,8 +95,16 @@ def check_same_factor(found: Sequence[tuple[NodeId, ...]], factor: int) -> None:
             )
 
 
-def new_partitions(first: int, assigned: Sequence[tuple[NodeId, ...]]) -> tuple[PartitionState, ...]:
+def new_partitions(
+    first: int, assigned: Sequence[tuple[NodeId, ...]], down: Collection[NodeId] = ()
+) -> tuple[PartitionState, ...]:
     """Partitions from index `first` on; the first replica of each leads."""
+    for step, replicas in enumerate(assigned):
+        if down and all(node in down for node in replicas):
+            raise _invalid(
+                f"All brokers specified in the manual partition assignment for partition {first + step} are fenced or in "
+                "controlled shutdown."
+            )
     return tuple(
         PartitionState(first + step, replicas[0], LeaderEpoch(0), replicas, replicas)
         for step, replicas in enumerate(assigned)

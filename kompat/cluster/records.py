@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from kompat.cluster.state import Broker, ClusterState, PartitionState, Resource, ResourceType, Topic
+from kompat.cluster.state import Address, Broker, ClusterState, PartitionState, Resource, ResourceType, Topic
 from kompat.errors import DamagedData
 from kompat.types import LeaderEpoch, NodeId
 
@@ -33,6 +33,14 @@ class BrokerRegistered:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerUnregistered:
+    node_id: NodeId
+
+    def change(self, state: ClusterState) -> None:
+        state.brokers.pop(self.node_id, None)
+
+
+@dataclass(frozen=True, slots=True)
 class TopicCreated:
     topic: Topic
 
@@ -48,6 +56,26 @@ class PartitionsCreated:
     def change(self, state: ClusterState) -> None:
         topic = state.topics_by_id[self.topic_id]
         state.put_topic(replace(topic, partitions=topic.partitions + self.partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAssigned:
+    """Other replicas for a partition: on its way to them, or there."""
+
+    topic_id: UUID
+    index: int
+    replicas: tuple[NodeId, ...]
+    adding: tuple[NodeId, ...] = ()
+    removing: tuple[NodeId, ...] = ()
+
+    def change(self, state: ClusterState) -> None:
+        topic = state.topics_by_id[self.topic_id]
+        moved = replace(
+            topic.partitions[self.index], replicas=self.replicas, adding=self.adding, removing=self.removing
+        )
+        moved = replace(moved, leader=moved.target[0], isr=moved.target)
+        before, after = topic.partitions[: self.index], topic.partitions[self.index + 1 :]
+        state.put_topic(replace(topic, partitions=(*before, moved, *after)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +113,10 @@ class ProducerIdsAllocated:
 ClusterRecord = (
     ClusterCreated
     | BrokerRegistered
+    | BrokerUnregistered
     | TopicCreated
     | PartitionsCreated
+    | PartitionAssigned
     | TopicDeleted
     | ConfigsSet
     | ProducerIdsAllocated
@@ -94,7 +124,10 @@ ClusterRecord = (
 
 
 def _write_partitions(partitions: tuple[PartitionState, ...]) -> list[list[Any]]:
-    return [[p.index, p.leader, p.leader_epoch, p.replicas, p.isr] for p in partitions]
+    return [
+        [p.index, p.leader, p.leader_epoch, p.replicas, p.isr, *((p.adding, p.removing) if p.is_moving else ())]
+        for p in partitions
+    ]
 
 
 def _read_partitions(rows: list[list[Any]]) -> tuple[PartitionState, ...]:
@@ -106,9 +139,37 @@ def _read_partitions(rows: list[list[Any]]) -> tuple[PartitionState, ...]:
         return shared.setdefault(key, key)
 
     return tuple(
-        PartitionState(index, NodeId(leader), LeaderEpoch(epoch), nodes(replicas), nodes(isr))
-        for index, leader, epoch, replicas, isr in rows
+        PartitionState(index, NodeId(leader), LeaderEpoch(epoch), nodes(replicas), nodes(isr), *map(nodes, move))
+        for index, leader, epoch, replicas, isr, *move in rows
     )
+
+
+def _write_broker(record: BrokerRegistered) -> dict[str, Any]:
+    broker = record.broker
+    written: dict[str, Any] = {"id": broker.node_id, "rack": broker.rack}
+    for name, address in (("kafka", broker.kafka), ("peer", broker.peer)):
+        if address is not None:
+            written[name] = [address.host, address.port]
+    return written
+
+
+def _read_broker(value: Mapping[str, Any]) -> BrokerRegistered:
+    kafka, peer = (Address(*value[name]) if name in value else None for name in ("kafka", "peer"))
+    return BrokerRegistered(Broker(NodeId(value["id"]), value["rack"], kafka, peer))
+
+
+def _write_assigned(record: PartitionAssigned) -> dict[str, Any]:
+    written: dict[str, Any] = {"topic": record.topic_id.hex, "index": record.index, "replicas": record.replicas}
+    return (
+        written
+        | ({"adding": record.adding} if record.adding else {})
+        | ({"removing": record.removing} if record.removing else {})
+    )
+
+
+def _read_assigned(value: Mapping[str, Any]) -> PartitionAssigned:
+    replicas, adding, removing = (tuple(value.get(name, ())) for name in ("replicas", "adding", "removing"))
+    return PartitionAssigned(UUID(value["topic"]), value["index"], replicas, adding, removing)
 
 
 def _write_topic(record: TopicCreated) -> dict[str, Any]:
@@ -128,10 +189,11 @@ _KINDS: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]], Callable[[Ma
         lambda r: {"id": r.cluster_id},
         lambda v: ClusterCreated(v["id"]),
     ),
-    "broker": (
-        BrokerRegistered,
-        lambda r: {"id": r.broker.node_id, "rack": r.broker.rack},
-        lambda v: BrokerRegistered(Broker(NodeId(v["id"]), v["rack"])),
+    "broker": (BrokerRegistered, _write_broker, _read_broker),
+    "broker-gone": (
+        BrokerUnregistered,
+        lambda r: {"id": r.node_id},
+        lambda v: BrokerUnregistered(NodeId(v["id"])),
     ),
     "topic": (TopicCreated, _write_topic, _read_topic),
     "partitions": (
@@ -139,6 +201,7 @@ _KINDS: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]], Callable[[Ma
         lambda r: {"topic": r.topic_id.hex, "partitions": _write_partitions(r.partitions)},
         lambda v: PartitionsCreated(UUID(v["topic"]), _read_partitions(v["partitions"])),
     ),
+    "assigned": (PartitionAssigned, _write_assigned, _read_assigned),
     "topic-deleted": (
         TopicDeleted,
         lambda r: {"id": r.topic_id.hex},

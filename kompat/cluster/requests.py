@@ -27,6 +27,13 @@ class MorePartitions:
     assignments: Sequence[Sequence[int]] | None = None  # replicas of each new one
 
 
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    topic: str
+    index: int
+    replicas: Sequence[int] | None  # None: cancel the move that is under way
+
+
 class ConfigOp(IntEnum):
     SET = 0
     DELETE = 1

@@ -10,6 +10,8 @@ from uuid import UUID
 from kompat.cluster import names
 from kompat.types import LeaderEpoch, NodeId
 
+DRAIN = "kompat.drain"  # a broker's setting
+
 
 class ResourceType(IntEnum):
     """What has settings, by the protocol's numbers."""
@@ -32,8 +34,24 @@ class PartitionState:
     index: int
     leader: NodeId
     leader_epoch: LeaderEpoch
-    replicas: tuple[NodeId, ...]
+    replicas: tuple[NodeId, ...]  # the first is the preferred leader; while it moves, those to be removed come last
     isr: tuple[NodeId, ...]
+    adding: tuple[NodeId, ...] = ()  # of the replicas: those that were not among them before the move
+    removing: tuple[NodeId, ...] = ()  # of the replicas: those that will not be among them after it
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[NodeId, ...]:
+        """The replicas that there shall be."""
+        return tuple(node for node in self.replicas if node not in self.removing) if self.removing else self.replicas
+
+    @property
+    def origin(self) -> tuple[NodeId, ...]:
+        """The replicas that there were before it began to move."""
+        return tuple(node for node in self.replicas if node not in self.adding) if self.adding else self.replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +67,24 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
-        return len(self.partitions[0].replicas)
+        return len(self.partitions[0].target)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
     node_id: NodeId
     rack: str | None = None
+    kafka: Address | None = None  # where clients find it; None: where they have found it already, for there is no other
+    peer: Address | None = None  # where other brokers find it
 
 
 class ClusterState:
@@ -81,6 +110,15 @@ class ClusterState:
         copy.next_producer_id = self.next_producer_id
         copy._folded = {key: set(found) for key, found in self._folded.items()}
         return copy
+
+    @property
+    def leaving(self) -> frozenset[NodeId]:
+        """Brokers that are being drained."""
+        return frozenset(
+            node
+            for node in self.brokers
+            if self.configs.get(Resource(ResourceType.BROKER, str(node)), {}).get(DRAIN, "").strip().lower() == "true"
+        )
 
     def put_topic(self, topic: Topic) -> None:
         self.topics[topic.name] = self.topics_by_id[topic.id] = topic

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from uuid import UUID
 
-from kompat.cluster import names, placement
+from kompat.cluster import names, placement, queue_rules
 from kompat.cluster.requests import DEFAULT, MorePartitions, NewTopic
-from kompat.cluster.state import ClusterState, PartitionState, Topic
+from kompat.cluster.state import Broker, ClusterState, PartitionState, Topic
 from kompat.config.broker import BrokerConfig
 from kompat.config.topics import validate_topic_config
 from kompat.errors import ErrorCode, KafkaError
@@ -17,13 +17,21 @@ MAX_PARTITIONS_PER_REQUEST = 10_000  # as Kafka's: one request must not occupy t
 
 
 def plan_topic(
-    state: ClusterState, new: NewTopic, topic_id: UUID, *, start: int, config: BrokerConfig, taken: Collection[str] = ()
+    state: ClusterState,
+    new: NewTopic,
+    topic_id: UUID,
+    *,
+    start: int,
+    config: BrokerConfig,
+    taken: Collection[str] = (),
+    down: Collection[NodeId] = (),
 ) -> Topic:
     """The topic as it will be. `taken`: names that the same request has given away already."""
     _check_name(state, new.name, taken)
     configs = plan_configs(new.configs, config)
-    assigned = _assign(state, new, start=start, config=config)
-    return Topic(new.name, topic_id, placement.new_partitions(0, assigned), configs)
+    queue_rules.check_new(state, new.name, configs)
+    assigned = _assign(state, new, start=start, config=config, down=down)
+    return Topic(new.name, topic_id, placement.new_partitions(0, assigned, down), configs)
 
 
 def _check_name(state: ClusterState, name: str, taken: Collection[str]) -> None:
@@ -45,12 +53,14 @@ def plan_configs(given: Mapping[str, str | None], config: BrokerConfig) -> dict[
     missing = sorted(name for name, value in given.items() if value is None)
     if missing:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(missing)}")
-    found = {name: value for name, value in given.items() if value is not None}
+    found = queue_rules.with_defaults({name: value for name, value in given.items() if value is not None})
     validate_topic_config(found, config)
     return found
 
 
-def _assign(state: ClusterState, new: NewTopic, *, start: int, config: BrokerConfig) -> list[tuple[NodeId, ...]]:
+def _assign(
+    state: ClusterState, new: NewTopic, *, start: int, config: BrokerConfig, down: Collection[NodeId]
+) -> list[tuple[NodeId, ...]]:
     if new.assignments:
         return _manual(state, new)
     factor = (
@@ -64,7 +74,7 @@ def _assign(state: ClusterState, new: NewTopic, *, start: int, config: BrokerCon
     count = config.integer("num.partitions") if new.num_partitions == DEFAULT else new.num_partitions
     if count < 1:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-    return placement.spread(count, factor, state.brokers, start)
+    return placement.spread(count, factor, _places(state), start, down)
 
 
 def _manual(state: ClusterState, new: NewTopic) -> list[tuple[NodeId, ...]]:
@@ -85,7 +95,7 @@ def _manual(state: ClusterState, new: NewTopic) -> list[tuple[NodeId, ...]]:
 
 
 def plan_partitions(
-    state: ClusterState, topic: Topic, more: MorePartitions, *, start: int
+    state: ClusterState, topic: Topic, more: MorePartitions, *, start: int, down: Collection[NodeId] = ()
 ) -> tuple[PartitionState, ...]:
     """The partitions to add to a topic."""
     now = len(topic.partitions)
@@ -100,7 +110,8 @@ def plan_partitions(
     if added > MAX_PARTITIONS_PER_REQUEST:
         raise too_many()
     if more.assignments is None:
-        return placement.new_partitions(now, placement.spread(added, topic.replication_factor, state.brokers, start))
+        found = placement.spread(added, topic.replication_factor, _places(state), start, down)
+        return placement.new_partitions(now, found)
     if len(more.assignments) != added:
         raise _bad_assignment(
             f"Attempted to add {added} additional partition(s), but only {len(more.assignments)} assignment(s) "
@@ -108,7 +119,13 @@ def plan_partitions(
         )
     assigned = [placement.check_manual(replicas, state.brokers) for replicas in more.assignments]
     placement.check_same_factor(assigned, topic.replication_factor)
-    return placement.new_partitions(now, assigned)
+    return placement.new_partitions(now, assigned, down)
+
+
+def _places(state: ClusterState) -> Mapping[NodeId, Broker]:
+    """The brokers that new replicas may go to: not those that are being drained."""
+    leaving = state.leaving
+    return {node: broker for node, broker in state.brokers.items() if node not in leaving} if leaving else state.brokers
 
 
 def requested_partitions(new: NewTopic, config: BrokerConfig) -> int:

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kompat.cluster.machine import PRODUCER_ID_BLOCK, ClusterMachine
 from kompat.cluster.records import ClusterCodec, ClusterRecord
-from kompat.cluster.requests import ConfigOp, MorePartitions, NewTopic
-from kompat.cluster.state import Broker, ClusterState, Topic
+from kompat.cluster.requests import ConfigOp, MorePartitions, NewTopic, Reassignment
+from kompat.cluster.state import Broker, ClusterState, PartitionState, Topic
 from kompat.errors import DamagedData, KafkaError
 from kompat.types import NodeId
 from tests.cluster.support import Cluster, broker, changing, group, replacing, topic
@@ -115,6 +115,53 @@ class AnyOrder(RuleBasedStateMachine):
     def join(self, node: int) -> None:
         self.cluster.do(self.cluster.machine.join(Broker(NodeId(node)), cluster_id="another"))
         self.model.brokers.add(node)
+
+    @rule(node=st.integers(1, 3))
+    def leave(self, node: int) -> None:
+        if node in self.model.brokers and len(self.model.brokers) > 1:
+            self.cluster.do(self.cluster.machine.unregister(NodeId(node)))
+            self.model.brokers.discard(node)
+
+    @rule(
+        name=NAMES,
+        index=st.integers(0, 3),
+        replicas=st.one_of(st.none(), st.permutations([1, 2, 3])),
+        factor=st.integers(1, 3),
+    )
+    def move(self, name: str, index: int, replicas: list[int] | None, factor: int) -> None:
+        wanted = None if replicas is None else replicas[:factor]
+        before = self.partition(name, index)
+        [outcome] = self.cluster.do(self.cluster.machine.reassign([Reassignment(name, index, wanted)]))
+
+        after = self.partition(name, index)
+        if before is None or after is None:
+            assert outcome is not None
+        elif wanted is None:
+            assert (outcome is None) == before.is_moving
+            assert set(after.target) == set(before.origin)
+        else:
+            assert (outcome is None) == (set(wanted) <= self.model.brokers)
+            assert after.target == (tuple(wanted) if outcome is None else before.target)
+        # Whoever may have a copy keeps it until the leader says that the move is done.
+        if before is not None and after is not None:
+            assert set(before.replicas) <= set(after.replicas)
+            assert before.origin == after.origin or not before.is_moving
+
+    @rule(name=NAMES, index=st.integers(0, 3))
+    def arrive(self, name: str, index: int) -> None:
+        partition = self.partition(name, index)
+        if partition is not None:
+            topic_id = self.cluster.machine.state.topics[name].id
+            self.cluster.do(self.cluster.machine.arrived(topic_id, index, partition.origin))
+            assert self.partition(name, index) == partition or set(partition.origin) == set(partition.target)
+            self.cluster.do(self.cluster.machine.arrived(topic_id, index, partition.target))
+            arrived = self.partition(name, index)
+            assert arrived is not None
+            assert (arrived.replicas, arrived.is_moving) == (partition.target, False)
+
+    def partition(self, name: str, index: int) -> PartitionState | None:
+        known = self.cluster.machine.state.topics.get(name)
+        return known.partitions[index] if known is not None and index < len(known.partitions) else None
 
     @rule()
     def allocate(self) -> None:

@@ -22,7 +22,7 @@ def test_a_topic_takes_partitions_and_replicas_from_the_brokers_settings() -> No
 def test_leaders_take_turns_and_lead_with_their_first_replica() -> None:
     topic = created(Cluster(brokers=3).create(NewTopic("t", 4, 2), start=1))
 
-    assert [p.replicas for p in topic.partitions] == [(2, 3), (3, 1), (1, 2), (2, 3)]
+    assert [p.replicas for p in topic.partitions] == [(2, 3), (3, 1), (1, 2), (2, 1)]
     for partition in topic.partitions:
         assert partition.leader == partition.replicas[0]
         assert partition.isr == partition.replicas
