@@ -102,7 +102,12 @@ class DelayService:
     # -- changing --------------------------------------------------------------------------------------------------
     async def cancel(self, topic: str, partition: int, slot: Offset) -> Scheduled:
         """The record will not be delivered. RESOURCE_NOT_FOUND where it does not wait: perhaps it was delivered."""
-        return await self._change(topic, partition, slot, lambda timers, record: None)
+        intake = self._intake(topic, partition)
+        cancelled: list[Parked] = []
+        found = await self._change(topic, partition, slot, lambda _, record: cancelled.append(record))
+        for each in cancelled:
+            intake.traces.tracer.cancelled(intake.traces, each, "cancelled")
+        return found
 
     async def reschedule(self, topic: str, partition: int, slot: Offset, due: Millis) -> Scheduled:
         """Deliver the record at another time; at once, if that has passed."""

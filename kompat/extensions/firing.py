@@ -138,6 +138,7 @@ class Firing:
         batch = _batch(due, intake.partition.config)
         appended = intake.partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
         self.fired += len(due)
+        intake.traces.tracer.fired(intake.traces, due, appended)
         return appended.pending
 
     def _ended(self, intake: PartitionIntake, done: Pending) -> None:

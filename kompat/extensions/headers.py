@@ -23,6 +23,7 @@ PRIORITY = "kompat-priority"
 MESSAGE_ID = "kompat-msg-id"
 TIME_TO_LIVE = "kompat-ttl-ms"
 TRACE = "kompat-trace"
+TRACEPARENT = "traceparent"  # W3C Trace Context; never rewritten
 ORIGINAL_OFFSET = "kompat-original-offset"
 ORIGINAL_TIMESTAMP = "kompat-original-timestamp"
 
@@ -50,6 +51,7 @@ class Asked:
     message_id: str | None = None
     time_to_live: int | None = None  # ms
     trace: bool = False
+    traceparent: bytes | None = None  # as it was sent: others may have sent it for others
 
     def due(self, now: Millis) -> Millis | None:
         """When it wants to be delivered; None: at once."""
@@ -69,6 +71,9 @@ def parse(headers: Headers) -> Asked | None:
         if take is not None:
             asked = asked or Asked()
             take(asked, name, _text(name, value))
+        elif name == TRACEPARENT:
+            asked = asked or Asked()
+            asked.traceparent = value
         elif name in _FOREIGN_PRIORITIES:
             asked = asked or Asked()
             asked.priority = _known_priority((value or b"").decode(errors="replace"), asked.priority)
@@ -185,7 +190,7 @@ _TAKERS: Final[dict[str, Callable[[Asked, str, str], None]]] = {
 # Applications have headers of these names that mean other things: a value that is no priority is not for us.
 _FOREIGN_PRIORITIES: Final = ("priority", "x-priority")
 
-_ALL: Final = (*_TAKERS, *_FOREIGN_PRIORITIES)
+_ALL: Final = (*_TAKERS, *_FOREIGN_PRIORITIES, TRACEPARENT)
 NAMES: Final = HeaderNames([name.encode() for name in _ALL])
 
 
@@ -195,3 +200,4 @@ def bits(*names: str) -> int:
 
 
 STRICT: Final = bits(*_TAKERS)  # those whose values have to be looked at in any case
+CONTEXT: Final = bits(TRACEPARENT)

@@ -15,6 +15,8 @@ from kompat.extensions.headers import Asked, HeaderError
 from kompat.extensions.parked import Parked, Summary
 from kompat.extensions.states import Draft, View
 from kompat.extensions.timers import Timers
+from kompat.extensions.tracing.partition import Chosen, PartitionTraces
+from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.commit import Pending
 from kompat.log.intake import Diverted, StateWrite
 from kompat.log.partition import Partition
@@ -29,7 +31,7 @@ ERRORS_TOLD = 100  # of one batch: an answer must not be larger than the questio
 class PartitionIntake:
     """Intake of one partition."""
 
-    __slots__ = ("_changed", "_dropped", "_is_used", "partition", "view")
+    __slots__ = ("_changed", "_dropped", "_is_used", "partition", "traces", "view")
 
     names = headers.NAMES
 
@@ -38,6 +40,7 @@ class PartitionIntake:
         partition: Partition,
         changed: Callable[[PartitionIntake], None],
         dropped: Callable[[PartitionIntake], None],
+        tracer: Tracer,
     ) -> None:
         """`changed` is told when other records may be the next that are due."""
         self.partition = partition
@@ -45,6 +48,7 @@ class PartitionIntake:
         self._changed = changed
         self._dropped = dropped
         self._is_used = self.view.get(USED) is not None
+        self.traces: PartitionTraces = tracer.traces_of(partition, self.view, is_used=self._is_used)
         if self._is_used:
             changed(self)
 
@@ -56,18 +60,32 @@ class PartitionIntake:
     def divert(
         self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
     ) -> Diverted | None:
-        if not named & headers.STRICT:
-            return None
-        taking = _Taking(self, header, base_offset, now)
+        chosen = self.traces.choose(base_offset, header.record_count, now)
+        if not (named & headers.STRICT or (named & headers.CONTEXT and self.traces.tracer.has_room)):
+            return self._trace_unopened(batch, header, chosen)
+        taking = _Taking(self, header, base_offset, now, chosen)
         for record in iterate(batch):
             taking.look_at(record)
         writes = taking.end()
+        if chosen:
+            self.traces.plan(chosen, writes)
         if writes and not self._is_used:
             writes.append((USED, b""))
         if not taking.gone:
             return Diverted(batch, header, writes) if writes else None
         left = keep_records(batch, lambda record: record.offset not in taking.gone) or empty_batch(header)
         return Diverted(left, read_header(left), writes)
+
+    def _trace_unopened(self, batch: Writable, header: BatchHeader, chosen: Chosen) -> Diverted | None:
+        """Records that are traced by the topic's rate are known by their offsets."""
+        if not self.partition.config.kompat_extensions_enable:
+            return None
+        chosen.end(())
+        if not chosen:
+            return None
+        writes: list[StateWrite] = [] if self._is_used else [(USED, b"")]
+        self.traces.plan(chosen, writes)
+        return Diverted(batch, header, writes)
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> Sequence[StateWrite]:
         start = self.transaction_start(producer_id)
@@ -91,23 +109,31 @@ class PartitionIntake:
     def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
         self.view.staged(writes, turn)
         self._is_used = True
+        if self.traces.is_planned:
+            self.traces.staged(writes, turn)
         self._changed(self)
 
     def reload(self) -> None:
         self.view.clear()
         self._is_used = self.view.get(USED) is not None
+        self.traces.reload()
         self._changed(self)
 
     def drop(self) -> None:
         self.view.clear()
+        self.traces.drop()
         self._dropped(self)
 
 
 class _Taking:
     """One batch, record by record."""
 
-    def __init__(self, intake: PartitionIntake, header: BatchHeader, base_offset: Offset, now: Millis) -> None:
+    def __init__(
+        self, intake: PartitionIntake, header: BatchHeader, base_offset: Offset, now: Millis, chosen: Chosen
+    ) -> None:
         self._config = intake.partition.config
+        self._traces = intake.traces
+        self._chosen = chosen
         self._codec = header.compression
         self._transaction = None
         if header.is_transactional:
@@ -140,7 +166,9 @@ class _Taking:
             raise HeaderError(f"{asked.delivery} is more than kompat.delay.max.ms ({self._config.kompat_delay_max_ms})")
         if asked.message_id is not None and self._is_repeated(asked.message_id, slot):
             self.gone.add(record.offset)
-        elif due is not None:
+            return
+        self._chosen.take(slot, asked, due)
+        if due is not None:
             self.gone.add(record.offset)
             self._park(Parked(slot, due, self._codec, asked.schedule_id, record))
         elif asked.schedule_id is not None:
@@ -174,4 +202,6 @@ class _Taking:
             reason = f"{self._wrong} of the batch's records were refused: {self._errors[0].message}"
             raise InvalidRecordsError(ErrorCode.INVALID_RECORD, reason, self._errors)
         self._seen.forget_old(self._now, self._config.kompat_dedup_window_ms)
+        self._chosen.end(self.gone)
+        self._chosen.replaced += self._traces.stories_of(self._timers.replaced)
         return self._timers.writes()

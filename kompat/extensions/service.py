@@ -8,6 +8,7 @@ from kompat.clock import Clock
 from kompat.extensions.delay_service import DelayService
 from kompat.extensions.firing import Firing
 from kompat.extensions.intake import PartitionIntake
+from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.manager import Logs
 from kompat.log.partition import Partition
 
@@ -16,6 +17,7 @@ class Extensions:
     def __init__(self, logs: Logs, clock: Clock, is_internal: Callable[[str], bool]) -> None:
         """Before the logs are opened. `is_internal` tells the broker's own topics: those are as Kafka's."""
         self._is_internal = is_internal
+        self.tracer = Tracer(clock)
         self._firing = Firing(clock)
         self.delays = DelayService(logs, self._firing, clock)
         logs.extend(self._extend)
@@ -29,4 +31,4 @@ class Extensions:
 
     def _extend(self, partition: Partition) -> None:
         if not self._is_internal(partition.topic):
-            partition.intake = PartitionIntake(partition, self._firing.changed, self._firing.dropped)
+            partition.intake = PartitionIntake(partition, self._firing.changed, self._firing.dropped, self.tracer)

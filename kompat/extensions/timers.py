@@ -20,6 +20,7 @@ class Timers:
         self._draft = draft
         self._before = draft.get(parked.SUMMARY)
         self.summary = Summary.decode(self._before)
+        self.replaced: list[Parked] = []  # others have taken their places
 
     def writes(self) -> list[StateWrite]:
         summary = self.summary
@@ -83,8 +84,9 @@ class Timers:
     def replace(self, schedule_id: str | None) -> None:
         """Another takes the place of the record that waits under the id."""
         slot = self.slot_of(schedule_id) if schedule_id is not None else None
-        if slot is not None:
-            self.remove(slot)
+        removed = self.remove(slot) if slot is not None else None
+        if removed is not None:
+            self.replaced.append(removed)
 
     def remove(self, slot: Offset) -> Parked | None:
         """Let go of the record; None where there is none."""

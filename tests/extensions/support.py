@@ -7,6 +7,7 @@ from kompat.errors import KafkaError
 from kompat.extensions.delay_service import DelayService
 from kompat.extensions.firing import Firing
 from kompat.extensions.intake import PartitionIntake
+from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.manager import Logs
 from kompat.log.partition import Appended, Partition
 from kompat.protocol.records import Record, build_batch, read_header, split_batches
@@ -24,7 +25,8 @@ class ExtendedLog(Log):
     def _open(self) -> None:
         super()._open()
         self.firing = Firing(self.clock)
-        self.intake = PartitionIntake(self.partition, self.firing.changed, self.firing.dropped)
+        self.tracer = Tracer(self.clock)
+        self.intake = PartitionIntake(self.partition, self.firing.changed, self.firing.dropped, self.tracer)
         self.partition.intake = self.intake
         self.delays = DelayService(cast("Logs", self), self.firing, self.clock)
 

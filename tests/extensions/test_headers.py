@@ -105,7 +105,7 @@ def test_what_applications_call_a_priority_is_left_alone_unless_it_is_one(value:
 
 
 def test_other_headers_ask_for_nothing() -> None:
-    assert parse([("Kompat-Delay-Ms", b"1"), ("traceparent", b"00-"), ("delay", None), ("", b"")]) is None
+    assert parse([("Kompat-Delay-Ms", b"1"), ("delay", None), ("", b"")]) is None
 
 
 def test_ids_times_to_live_and_traces_are_understood() -> None:
@@ -119,7 +119,7 @@ def test_every_name_is_found_natively_and_told_by_its_bit() -> None:
     for name in headers._ALL:
         batch = build_batch([Record(0, NOW, None, None, ((name, b"1"),))], compression=3)
         assert check_batch(batch, names=headers.NAMES).named == headers.bits(name)
-        assert bool(headers.bits(name) & headers.STRICT) == (name not in ("priority", "x-priority"))
+        assert bool(headers.bits(name) & headers.STRICT) == (name not in ("priority", "x-priority", "traceparent"))
 
 
 @given(st.lists(st.tuples(st.sampled_from(headers._ALL), st.one_of(st.none(), st.binary(max_size=30)))))
@@ -131,3 +131,10 @@ def test_whatever_stands_in_a_header_is_taken_or_refused(given_headers: list[tup
         refusal = str(error)
         found = None
     assert any(name in refusal for name, _ in given_headers) if refusal else (found is None) == (not given_headers)
+
+
+def test_a_trace_context_is_handed_on_as_it_is() -> None:
+    found = parse([("traceparent", b"\xff not one")])
+
+    assert found is not None
+    assert found.traceparent == b"\xff not one"

@@ -1,0 +1,98 @@
+"""Where in `__kompat_trace` events can be found: states of its partitions, written along with each batch of events. Pure.
+
+| state's name | value |
+| --- | --- |
+| `e/t`, trace id, first offset of the batch | nothing: the batch has events of the trace |
+| `e/r`, topic, partition, offset | trace id, and where the record was first |
+| `e/m`, message id, trace id | nothing |
+| `e/o`, first offset of the batch | the names of the others, to be deleted with the batch |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import Final
+
+from kompat.extensions.tracing.context import TRACE_ID_SIZE
+from kompat.extensions.tracing.events import Event, Kind, Place
+from kompat.log.intake import StateWrite
+
+TRACE: Final = b"e/t"
+RECORD: Final = b"e/r"
+MESSAGE: Final = b"e/m"
+BATCH: Final = b"e/o"
+
+_OFFSET = Struct(">Q")
+_PLACE = Struct(">IQ")
+_LENGTH = Struct(">H")
+_LAST = b"\xff" * 8
+
+
+def writes(base: int, events: Sequence[Event]) -> list[StateWrite]:
+    """What is written with these events, in a batch that begins at `base`."""
+    found: dict[bytes, bytes] = {}
+    offset = _OFFSET.pack(base)
+    for event in events:
+        story = event.story
+        found[TRACE + story.trace_id + offset] = b""
+        if event.kind is Kind.PRODUCED:
+            found[record_name(event.place)] = story.trace_id + story.record.encode()
+            if story.message_id is not None:
+                found[message_prefix(story.message_id) + story.trace_id] = b""
+        if event.new_place is not None:
+            found[record_name(event.new_place)] = story.trace_id + story.record.encode()
+    named = b"".join(_LENGTH.pack(len(name)) + name for name in found)
+    return [*found.items(), (BATCH + offset, named)]
+
+
+def removals(batch: bytes, named: bytes) -> Iterator[StateWrite]:
+    """What goes with a batch of events."""
+    at = 0
+    while at < len(named):
+        (length,) = _LENGTH.unpack_from(named, at)
+        at += _LENGTH.size
+        yield named[at : at + length], None
+        at += length
+    yield batch, None
+
+
+def record_name(place: Place) -> bytes:
+    return RECORD + place.topic.encode() + b"\0" + _PLACE.pack(place.partition, place.offset)
+
+
+def record_value(value: bytes) -> tuple[bytes, str]:
+    """Trace id, and where the record was first."""
+    return value[:TRACE_ID_SIZE], value[TRACE_ID_SIZE:].decode()
+
+
+def message_prefix(message_id: str) -> bytes:
+    return MESSAGE + message_id.encode() + b"\0"
+
+
+def message_range(message_id: str) -> tuple[bytes, bytes]:
+    prefix = message_prefix(message_id)
+    return prefix, prefix + b"\xff" * (TRACE_ID_SIZE + 1)
+
+
+def trace_of(message_name: bytes) -> bytes:
+    return message_name[-TRACE_ID_SIZE:]
+
+
+def trace_range(trace_id: bytes) -> tuple[bytes, bytes]:
+    return TRACE + trace_id, TRACE + trace_id + _LAST
+
+
+def batch_of(trace_name: bytes) -> int:
+    base: int = _OFFSET.unpack_from(trace_name, len(TRACE) + TRACE_ID_SIZE)[0]
+    return base
+
+
+def batches_before(offset: int) -> tuple[bytes, bytes]:
+    """The range of the names of batches that begin before an offset."""
+    return BATCH, BATCH + _OFFSET.pack(offset)
+
+
+def home_of(trace_id: bytes, partitions: int) -> int:
+    """The partition that a trace's events are in. The end of an id is random in any case."""
+    return int.from_bytes(trace_id[-4:], "big") % partitions

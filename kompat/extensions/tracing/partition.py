@@ -1,0 +1,236 @@
+"""The traced records of one partition: chosen as they come, remembered with their offsets, found again by ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kompat.errors import KafkaError
+from kompat.extensions import headers
+from kompat.extensions.headers import Asked, HeaderError
+from kompat.extensions.parked import Parked
+from kompat.extensions.states import View
+from kompat.extensions.tracing import context, offsets
+from kompat.extensions.tracing.events import Kind, Story, details
+from kompat.extensions.tracing.offsets import Entry, Home, TracedOffsets
+from kompat.log.commit import Pending
+from kompat.log.intake import StateWrite
+from kompat.log.partition import Partition
+from kompat.protocol.records import Record
+from kompat.types import Millis
+
+if TYPE_CHECKING:
+    from kompat.extensions.tracing.tracer import Tracer
+
+_NAMES = (headers.TRACE, headers.TRACEPARENT)
+
+
+class Chosen:
+    """The traced records of one batch that comes in."""
+
+    __slots__ = ("_home", "_sampled", "at", "base", "dues", "entries", "replaced", "writes")
+
+    def __init__(self, home: Home, base: int, count: int, parts: int, at: Millis) -> None:
+        """`parts`: of a million records, how many are traced in any case."""
+        self._home = home
+        self._sampled = dict.fromkeys(context.sampled(base, base + count, parts))
+        self.base = base
+        self.at = at
+        self.entries: list[Entry] = []
+        self.dues: dict[int, Millis] = {}  # of those that wait
+        self.replaced: list[Entry] = []  # that will not be delivered
+        self.writes: Sequence[StateWrite] = ()
+
+    def take(self, offset: int, asked: Asked, due: Millis | None) -> None:
+        """A record that asks for something; `due`, where it has to wait."""
+        story = _asked_for(self._home, offset, asked, is_sampled=offset in self._sampled)
+        self._sampled.pop(offset, None)
+        if story is not None:
+            self.entries.append((offset, story))
+            if due is not None:
+                self.dues[offset] = due
+
+    def end(self, gone: Collection[int]) -> None:
+        """All have been looked at that ask for something; these places in the batch are empty now."""
+        left = [offset for offset in self._sampled if offset - self.base not in gone]
+        if left:
+            self.entries += [(offset, self._home.story(offset)) for offset in left]
+            self.entries.sort(key=lambda entry: entry[0])
+
+    def __bool__(self) -> bool:
+        return bool(self.entries or self.replaced)
+
+
+class Fresh:
+    """Records that were appended, and whose beginning has not been told yet."""
+
+    __slots__ = ("chosen", "client_id", "is_told", "traces")
+
+    def __init__(self, traces: PartitionTraces, chosen: Chosen) -> None:
+        self.traces = traces
+        self.chosen = chosen
+        self.client_id: str | None = None
+        self.is_told = False
+
+    def committed(self, turn: Pending) -> None:
+        if turn.error is None:
+            self.tell()
+        self.traces.told(self)
+
+    def tell(self) -> None:
+        if self.is_told:
+            return
+        self.is_told = True
+        emit, chosen = self.traces.emit, self.chosen
+        client = details(client_id=self.client_id)
+        now = self.traces.tracer.now()
+        for entry in chosen.entries:
+            emit(Kind.PRODUCED, entry, client, at=chosen.at)
+            emit(Kind.REPLICATED, entry, at=now)
+            due = chosen.dues.get(entry[0])
+            if due is not None:
+                emit(Kind.PARKED, entry, details(due=due), at=now)
+        for entry in chosen.replaced:
+            emit(Kind.CANCELLED, entry, details(reason="replaced"), at=now)
+
+
+class PartitionTraces:
+    __slots__ = ("_chosen", "_fresh", "_is_loaded", "_known", "_view", "home", "partition", "tracer")
+
+    def __init__(self, partition: Partition, view: View, tracer: Tracer, *, is_used: bool) -> None:
+        """`is_used`: there may be traced records from before."""
+        self.partition = partition
+        self.home = Home(partition.log_id.key, partition.topic, partition.index)
+        self.tracer = tracer
+        self._view = view
+        self._known = TracedOffsets()
+        self._is_loaded = not is_used
+        self._chosen: Chosen | None = None
+        self._fresh: list[Fresh] = []
+        if is_used:
+            tracer.used[partition] = self
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+    @property
+    def parts(self) -> int:
+        """Of a million records, how many are traced in any case."""
+        return context.per_million(self.partition.config.kompat_trace_sample)
+
+    def choose(self, base: int, count: int, now: Millis) -> Chosen:
+        return Chosen(self.home, base, count, self.parts, now)
+
+    def story_of(self, slot: int, record: Record) -> Story | None:
+        """That of a record that waits, or has waited, at a slot; None: it is not traced."""
+        asked: Asked | None = None
+        if any(name in _NAMES for name, _ in record.headers):
+            try:
+                asked = headers.parse(record.headers)
+            except HeaderError:  # what waits was taken under other rules
+                return None
+        is_sampled = self.parts > 0 and context.is_sampled(slot, self.parts)
+        if asked is None and is_sampled:
+            asked = Asked()
+        return _asked_for(self.home, slot, asked, is_sampled=is_sampled) if asked is not None else None
+
+    def stories_of(self, records: Iterable[Parked]) -> Iterator[Entry]:
+        """Of those of the records that wait that are traced."""
+        for parked in records:
+            story = self.story_of(parked.slot, parked.record) if parked.record is not None else None
+            if story is not None:
+                yield parked.slot, story
+
+    def plan(self, chosen: Chosen, writes: list[StateWrite]) -> None:
+        """These records are about to be appended with these writes: remember them in the same step."""
+        self._load()
+        gone = self._known.forget(self.tracer.limit, self.partition.log_start_offset)
+        writes += [(offsets.state_name(base), None) for base in gone]
+        if chosen.entries:
+            value = self.home.encode(chosen.base, chosen.entries)
+            writes.append((offsets.state_name(chosen.base), value))
+        chosen.writes = writes
+        self._chosen = chosen
+
+    # -- the log's word --------------------------------------------------------------------------------------------
+    def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
+        chosen, self._chosen = self._chosen, None
+        if chosen is None or chosen.writes is not writes:
+            return  # what was planned was refused, and this is something else
+        if chosen.entries:
+            self._known.add(chosen.base, chosen.entries)
+            self.tracer.used[self.partition] = self
+        fresh = Fresh(self, chosen)
+        self._fresh.append(fresh)
+        self.tracer.newest = fresh
+        turn.add_done_callback(fresh.committed)
+
+    @property
+    def is_planned(self) -> bool:
+        return self._chosen is not None
+
+    def told(self, fresh: Fresh) -> None:
+        if fresh in self._fresh:
+            self._fresh.remove(fresh)
+
+    def reload(self) -> None:
+        self._known = TracedOffsets()
+        self._is_loaded = False
+        self._chosen = None
+
+    def drop(self) -> None:
+        self.tracer.used.pop(self.partition, None)
+
+    # -- finding ---------------------------------------------------------------------------------------------------
+    def between(self, first: int, end: int) -> Iterator[Entry]:
+        """The traced records in [first, end), which are committed."""
+        self._load()
+        for fresh in self._fresh[:]:  # somebody was faster than the word that they are committed
+            if fresh.chosen.base < end:
+                fresh.tell()
+        return self._known.between(first, end)
+
+    def find(self, offset: int) -> Story | None:
+        return next((story for _, story in self.between(offset, offset + 1)), None)
+
+    def continue_at(self, entries: Iterable[Entry]) -> None:
+        """Records were appended at these offsets whose stories began elsewhere. In the turn of their append."""
+        found = list(entries)
+        if not found:
+            return
+        chosen = Chosen(self.home, found[0][0], 0, 0, Millis(0))
+        writes: list[StateWrite] = []
+        chosen.entries = found
+        self.plan(chosen, writes)
+        self._chosen = None  # they are not told of as new ones
+        self._known.add(chosen.base, found)
+        self.tracer.used[self.partition] = self
+        self.partition.write_states(writes)
+
+    def emit(
+        self, kind: Kind, entry: Entry, more: str = "", *, at: Millis | None = None, moves_to: int | None = None
+    ) -> None:
+        offset, story = entry
+        new_place = None if moves_to is None else self.home.place(moves_to)
+        self.tracer.emit(kind, story, self.home.place(offset), more, at=at, new_place=new_place)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def _load(self) -> None:
+        if self._is_loaded:
+            return
+        self._is_loaded = True
+        try:
+            for name, value in self._view.range(offsets.PREFIX, offsets.END):
+                base = offsets.base_of(name)
+                self._known.add(base, self.home.decode(base, value))
+        except KafkaError:  # what is traced must not fail because of that: whoever reads the log next will say so
+            self._known = TracedOffsets()
+
+
+def _asked_for(home: Home, offset: int, asked: Asked, *, is_sampled: bool) -> Story | None:
+    found = context.parse_traceparent(asked.traceparent) if asked.traceparent is not None else None
+    if not (asked.trace or is_sampled or (found is not None and found.is_sampled)):
+        return None
+    if found is None:
+        return home.story(offset, message_id=asked.message_id)
+    return home.story(offset, found.trace_id, found.span_id, asked.message_id)

@@ -1,0 +1,198 @@
+"""Writes events down, a moment after they happened: what is traced neither waits for it nor fails with it.
+
+Events are gathered for some milliseconds and appended to `__kompat_trace` in batches, with their index in the same write.
+A broker that dies loses what it has gathered, and no more. Should more happen than can be written, the newest events are
+dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from kompat.errors import DamagedData, KafkaError, StorageError
+from kompat.extensions.tracing import index
+from kompat.extensions.tracing.events import Event
+from kompat.log.commit import Pending
+from kompat.log.intake import StateWrite
+from kompat.log.partition import Origin, Partition
+from kompat.protocol.records import Compression, Record, build_batch
+
+logger = logging.getLogger(__name__)
+
+MOST_GATHERED: Final = 20_000  # events
+AT_ONCE: Final = 500  # events that are written before others get their turn
+SOON, LATER = 0.01, 0.05  # seconds that events are gathered: when there are few, and when there are many
+FEW: Final = 8  # events
+UPKEEP_SECONDS: Final = 60.0
+PRUNED_AT_ONCE: Final = 64  # batches
+PRUNED_BYTES: Final = 1 << 20
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds, while there is no topic to write to
+
+Partitions = Callable[[], Sequence[Partition]]
+Observer = Callable[[Sequence[bytes]], None]
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self._gathered: list[Event] = []
+        self._existing: Partitions = tuple
+        self._ensure: Callable[[], Awaitable[Sequence[Partition]]] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.Handle | None = None
+        self._upkeep: asyncio.TimerHandle | None = None
+        self._making: asyncio.Task[None] | None = None
+        self._pause = FIRST_PAUSE
+        self._was_few = True
+        self._newest = Pending.done()
+        self._pruned: dict[Partition, int] = {}  # up to where the index is known to be clean
+        self.observer: Observer | None = None  # is shown what was written
+        self.written = 0  # events, since the start
+        self.dropped = 0
+
+    def start(self, existing: Partitions, ensure: Callable[[], Awaitable[Sequence[Partition]]]) -> None:
+        """`existing` gives the partitions of `__kompat_trace`, where it exists; `ensure` makes it."""
+        self._existing, self._ensure = existing, ensure
+        self._loop = asyncio.get_running_loop()
+        self._upkeep = self._loop.call_later(UPKEEP_SECONDS, self._keep_up)
+        if self._gathered:
+            self._set_timer()
+
+    async def close(self) -> None:
+        """Write what there is."""
+        await self.settle()
+        for handle in (self._timer, self._upkeep):
+            if handle is not None:
+                handle.cancel()
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.gather(self._making, return_exceptions=True)
+        self._loop = None
+
+    # -- gathering -------------------------------------------------------------------------------------------------
+    @property
+    def has_room(self) -> bool:
+        return len(self._gathered) < MOST_GATHERED
+
+    def add(self, event: Event) -> None:
+        if len(self._gathered) >= MOST_GATHERED:
+            self.dropped += 1
+            return
+        self._gathered.append(event)
+        if self._timer is None:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._loop is not None:
+            self._timer = self._loop.call_later(SOON if self._was_few else LATER, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        self._was_few = len(self._gathered) <= FEW
+        self._write_some()
+
+    def _write_some(self) -> None:
+        self._timer = None
+        partitions = self._existing()
+        if not partitions:
+            self._make_topic()
+            return
+        some, self._gathered = self._gathered[:AT_ONCE], self._gathered[AT_ONCE:]
+        self._write(some, partitions)
+        if self._gathered and self._loop is not None:
+            self._timer = self._loop.call_soon(self._write_some)
+
+    async def settle(self) -> None:
+        """Write what there is, so that it can be read."""
+        if self._gathered and not self._existing() and self._ensure is not None:
+            try:
+                await self._ensure()
+            except KafkaError as error:
+                logger.warning("there is no topic for traces: %s", error)
+        while self._gathered and self._existing():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._write_some()
+        newest = self._newest
+        if not newest.is_done:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            newest.add_done_callback(lambda _: None if done.done() else done.set_result(None))
+            await done
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+    def _write(self, events: Sequence[Event], partitions: Sequence[Partition]) -> None:
+        homes: dict[int, list[Event]] = defaultdict(list)
+        for event in events:
+            homes[index.home_of(event.story.trace_id, len(partitions))].append(event)
+        for home, few in homes.items():
+            values = [event.encode() for event in few]
+            try:
+                self._append(partitions[home], few, values)
+            except (KafkaError, StorageError, DamagedData) as error:
+                self._failed(len(few), error)
+
+    def _append(self, partition: Partition, events: Sequence[Event], values: Sequence[bytes]) -> None:
+        records = [
+            Record(place, event.at, event.story.trace_id.hex().encode(), value)
+            for place, (event, value) in enumerate(zip(events, values, strict=True))
+        ]
+        batch = build_batch(records, compression=Compression.LZ4)
+        writes = [*index.writes(partition.log_end_offset, events), *self._removals(partition)]
+        appended = partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
+        self._newest = appended.pending
+        appended.pending.add_done_callback(lambda done: self._ended(done, values))
+
+    def _ended(self, done: Pending, values: Sequence[bytes]) -> None:
+        if done.error is not None:
+            self._failed(len(values), done.error)
+            return
+        self.written += len(values)
+        if self.observer is not None:
+            self.observer(values)
+
+    def _failed(self, count: int, error: Exception) -> None:
+        if not self.dropped:  # told once: the counter tells the rest
+            logger.warning("events of traces could not be written, and are dropped: %s", error)
+        self.dropped += count
+
+    # -- the topic -------------------------------------------------------------------------------------------------
+    def _make_topic(self) -> None:
+        if self._making is None and self._ensure is not None:
+            self._making = asyncio.ensure_future(self._make(self._ensure))
+
+    async def _make(self, ensure: Callable[[], Awaitable[Sequence[Partition]]]) -> None:
+        try:
+            await ensure()
+        except KafkaError as error:
+            logger.warning("there is no topic for traces yet: %s", error)
+            await asyncio.sleep(self._pause)
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        finally:
+            self._making = None
+        if self._gathered and self._timer is None:
+            self._set_timer()
+
+    # -- upkeep ----------------------------------------------------------------------------------------------------
+    def _removals(self, partition: Partition) -> list[StateWrite]:
+        """The index of batches that retention has taken, some of it."""
+        start = partition.log_start_offset
+        if self._pruned.get(partition, 0) >= start:
+            return []
+        found = partition.store.state_range(*index.batches_before(start), PRUNED_AT_ONCE, PRUNED_BYTES)
+        if not found:
+            self._pruned[partition] = start
+        return [write for name, named in found for write in index.removals(name, named)]
+
+    def _keep_up(self) -> None:
+        """Retention goes on when nothing is traced any more."""
+        if self._loop is None:
+            return
+        self._upkeep = self._loop.call_later(UPKEEP_SECONDS, self._keep_up)
+        for partition in self._existing():
+            try:
+                if not partition.is_dropped and (writes := self._removals(partition)):
+                    partition.write_states(writes)
+            except (StorageError, DamagedData) as error:
+                logger.warning("the index of traces cannot be cleaned: %s", error)

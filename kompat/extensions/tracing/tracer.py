@@ -1,0 +1,108 @@
+"""Who is told of what happens to records, and finds out whether that is part of a story.
+
+Where no record is traced, nobody comes here: `used` is empty, and that is all that is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kompat.clock import Clock
+from kompat.extensions.parked import Parked
+from kompat.extensions.states import View
+from kompat.extensions.tracing.events import Event, Kind, Place, Story, details
+from kompat.extensions.tracing.partition import Fresh, PartitionTraces
+from kompat.extensions.tracing.recorder import Recorder
+from kompat.log.commit import Pending
+from kompat.log.partition import Appended, Partition
+from kompat.types import Millis
+
+MOST_OF_ONE: Final = 16_384  # records that are remembered for a partition
+MOST_OF_ALL: Final = 131_072
+LEAST_OF_ONE: Final = 64
+
+
+class Tracer:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.recorder = Recorder()
+        self.used: dict[object, PartitionTraces] = {}  # by partition: those that have, or had, traced records
+        self.newest: Fresh | None = None  # the records that were appended last
+
+    def now(self) -> Millis:
+        return self._clock.now()
+
+    @property
+    def has_room(self) -> bool:
+        """Is it worth while to open a batch?"""
+        return self.recorder.has_room
+
+    @property
+    def limit(self) -> int:
+        """How many records a partition may remember: the more partitions do, the fewer."""
+        return max(LEAST_OF_ONE, min(MOST_OF_ONE, MOST_OF_ALL // max(1, len(self.used))))
+
+    def traces_of(self, partition: Partition, view: View, *, is_used: bool) -> PartitionTraces:
+        """For a partition that is opened."""
+        return PartitionTraces(partition, view, self, is_used=is_used)
+
+    def emit(
+        self,
+        kind: Kind,
+        story: Story,
+        place: Place,
+        more: str = "",
+        *,
+        at: Millis | None = None,
+        new_place: Place | None = None,
+    ) -> None:
+        if new_place is not None:
+            more += details(to_topic=new_place.topic, to_partition=new_place.partition, to_offset=new_place.offset)
+        self.recorder.add(Event(kind, self._clock.now() if at is None else at, story, place, more, new_place))
+
+    # -- plain clients ---------------------------------------------------------------------------------------------
+    def sent_by(self, partition: Partition, client_id: str | None) -> None:
+        """What was just appended to the partition came from this client."""
+        fresh, self.newest = self.newest, None
+        if fresh is not None and fresh.traces.partition is partition:
+            fresh.client_id = client_id
+
+    def fetched(self, partition: Partition, first: int, end: int, client_id: str | None) -> None:
+        """A plain consumer was given the records in [first, end)."""
+        traces = self.used.get(partition)
+        if traces is not None and first < end:
+            self.happened(traces, Kind.DELIVERED, first, end, client_id=client_id)
+
+    def happened(self, traces: PartitionTraces, kind: Kind, first: int, end: int, **more: str | int | None) -> None:
+        """The same to all traced records in [first, end)."""
+        text: str | None = None
+        now = self._clock.now()
+        for entry in traces.between(first, end):
+            text = details(**more) if text is None else text
+            traces.emit(kind, entry, text, at=now)
+
+    # -- records that wait -----------------------------------------------------------------------------------------
+    def fired(self, traces: PartitionTraces, due: Sequence[Parked], appended: Appended) -> None:
+        """Records that waited were appended in this turn, in this order."""
+        moved = []
+        for offset, parked in enumerate(due, appended.base_offset):
+            story = traces.story_of(parked.slot, parked.record) if parked.record is not None else None
+            if story is not None:
+                moved.append((parked, offset, story))
+        if not moved:
+            return
+        now = self._clock.now()
+
+        def committed(turn: Pending) -> None:
+            if turn.error is None:
+                for parked, offset, story in moved:
+                    traces.emit(Kind.FIRED, (parked.slot, story), details(due=parked.due), at=now, moves_to=offset)
+
+        appended.pending.add_done_callback(committed)
+        traces.continue_at((offset, story) for _, offset, story in moved)
+
+    def cancelled(self, traces: PartitionTraces, parked: Parked, reason: str) -> None:
+        story = traces.story_of(parked.slot, parked.record) if parked.record is not None else None
+        if story is not None:
+            traces.emit(Kind.CANCELLED, (parked.slot, story), details(reason=reason))
