@@ -3,7 +3,7 @@
 | column family | key: log (20 bytes) and | value |
 | --- | --- | --- |
 | batches | base offset | head, then the batch (inline) or where it lies in the value log (pointer) |
-| entries | raft index | entry, then the payload where the entry has no offsets |
+| entries | raft index | entry, then its payload: what is written once it is committed |
 | times | offset | newest timestamp up to there |
 | state | `s` and a name | the caller's |
 | state | `c` | compacted: up to which offset batches may have been rewritten, and their bytes |
@@ -122,6 +122,10 @@ def stored_entry(key: bytes, value: bytes) -> Entry:
 
 def payload(value: bytes) -> bytes:
     return value[_entry.size :]
+
+
+def full_entry(key: bytes, value: bytes) -> tuple[Entry, bytes]:
+    return stored_entry(key, value), payload(value)
 
 
 def time_value(timestamp: Millis) -> bytes:

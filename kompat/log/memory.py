@@ -47,16 +47,21 @@ class _Data:
     def is_empty(self) -> bool:
         return not (self.entries or self.batches or self.times or self.states)
 
-    def append(self, entry: Entry, batch: bytes) -> None:
+    def append(self, entry: Entry, batch: bytes, payload: bytes) -> None:
         self.indices.append(entry.index)
         self.entries.append(entry)
         if entry.kind is not EntryKind.DATA:
-            self.payloads[entry.index] = batch
-            return
-        self.bases.append(entry.base_offset)
-        self.batches.append(StoredBatch(entry.base_offset, entry.last_offset, len(batch), entry.max_timestamp))
-        self.contents.append(batch)
-        self.size += len(batch)
+            payload = batch
+        else:
+            self.append_batch(StoredBatch(entry.base_offset, entry.last_offset, len(batch), entry.max_timestamp), batch)
+        if payload:
+            self.payloads[entry.index] = payload
+
+    def append_batch(self, batch: StoredBatch, content: bytes) -> None:
+        self.bases.append(batch.base_offset)
+        self.batches.append(batch)
+        self.contents.append(content)
+        self.size += len(content)
 
     def truncate_from(self, index: RaftIndex, offset: Offset) -> None:
         self._cut_entries(slice(bisect_left(self.indices, index), None))
@@ -99,6 +104,12 @@ class _Data:
         if self.states.pop(name, None) is not None:
             del self.names[bisect_left(self.names, name)]
 
+    def delete_states(self, start: bytes, end: bytes) -> None:
+        part = slice(bisect_left(self.names, start), bisect_left(self.names, end))
+        for name in self.names[part]:
+            del self.states[name]
+        del self.names[part]
+
     def position(self, offset: Offset) -> int:
         """Of the batch that holds `offset`, or the first after it."""
         at = bisect_right(self.bases, offset) - 1
@@ -128,8 +139,14 @@ class MemoryPartition:
         self._staged = staged
         self._lock = lock
 
-    def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
-        self._staged.append(lambda: self._data.append(entry, bytes(batch)))
+    def append(self, entry: Entry, batch: Buffer, segment: Offset, payload: bytes = b"") -> None:
+        self._staged.append(lambda: self._data.append(entry, bytes(batch), payload))
+
+    def append_batch(self, batch: StoredBatch, content: Buffer, segment: Offset) -> None:
+        self._staged.append(lambda: self._data.append_batch(batch, bytes(content)))
+
+    def require_room(self) -> None:
+        """Memory has it, or all is over."""
 
     def keep_inline(self) -> None:
         """There is no other place."""
@@ -152,6 +169,9 @@ class MemoryPartition:
 
     def delete_state(self, name: bytes) -> None:
         self._staged.append(lambda: self._data.delete_state(name))
+
+    def delete_states(self, start: bytes, end: bytes) -> None:
+        self._staged.append(lambda: self._data.delete_states(start, end))
 
     def state(self, name: bytes) -> bytes | None:
         return self._data.states.get(name)
@@ -190,6 +210,12 @@ class MemoryPartition:
     def entries(self, start: RaftIndex) -> Iterator[Entry]:
         with self._lock:
             return iter(self._data.entries[bisect_left(self._data.indices, start) :])
+
+    def full_entries(self, start: RaftIndex) -> Iterator[tuple[Entry, bytes]]:
+        with self._lock:
+            data = self._data
+            found = data.entries[bisect_left(data.indices, start) :]
+            return iter([(entry, data.payloads.get(entry.index, b"")) for entry in found])
 
     def payload(self, index: RaftIndex) -> bytes | None:
         return self._data.payloads.get(index)

@@ -8,7 +8,7 @@ from kompat.log.garbage import Freed
 from kompat.log.keys import Compacted
 from kompat.log.rocks_files import PartitionFiles
 from kompat.log.rocks_reads import NEVER_COMPACTED, RocksReads, position_of, stored_end
-from kompat.log.store import Entry, EntryKind, Rewrite
+from kompat.log.store import Entry, EntryKind, Rewrite, StoredBatch
 from kompat.types import Buffer, LogId, Millis, Offset, RaftIndex
 
 if TYPE_CHECKING:
@@ -49,38 +49,45 @@ class RocksPartition(RocksReads):
     def keep_inline(self) -> None:
         self._inline_below = _MAX
 
-    def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
+    def require_room(self) -> None:
         store = self._store
         if store.is_refusing and not (self.is_vital and store.database.is_open):
             store.check()
+
+    def append(self, entry: Entry, batch: Buffer, segment: Offset, payload: bytes = b"") -> None:
+        store = self._store
+        if store.is_refusing:
+            self.require_room()
         if entry.kind is not EntryKind.DATA:
-            self._append_payload(entry, batch)
-            return
-        size, base, last = len(batch), entry.base_offset, entry.last_offset
+            self._begin()
+            payload = bytes(batch)
+        else:
+            self._put_batch(entry.base_offset, entry.last_offset, entry.max_timestamp, batch, segment)
+        value = keys.entry_value(entry)
+        if payload:
+            value += payload
+        store.writes.put(self._prefix + keys.number(entry.index), value, store.database.entries_handle)
+
+    def append_batch(self, batch: StoredBatch, content: Buffer, segment: Offset) -> None:
+        self._put_batch(batch.base_offset, batch.last_offset, batch.max_timestamp, content, segment)
+
+    def _put_batch(self, base: Offset, last: Offset, max_timestamp: Millis, batch: Buffer, segment: Offset) -> None:
+        store, size = self._store, len(batch)
         turn = self._turn or self._begin()
         file = self._files.for_append(segment, base) if size >= self._inline_below else None
         position = self._end
         if position is None:
             position = stored_end(self._batches())
         if file is None:
-            head = keys.pack_head(keys.INLINE, position, last, size, entry.max_timestamp)
-            value = b"".join((head, batch))
+            value = b"".join((keys.pack_head(keys.INLINE, position, last, size, max_timestamp), batch))
         else:
             place = store.values.stage(file, batch)
             value = keys.pack_pointer(
-                keys.POINTER, position, last, size, entry.max_timestamp, file.segment, file.number, place
+                keys.POINTER, position, last, size, max_timestamp, file.segment, file.number, place
             )
-        writes, database = store.writes, store.database
-        writes.put(self._prefix + keys.number(base), value, database.batches_handle)
-        writes.put(self._prefix + keys.number(entry.index), keys.entry_value(entry), database.entries_handle)
+        store.writes.put(self._prefix + keys.number(base), value, store.database.batches_handle)
         turn.appended.append((base, last, position))
         self._end = position + size
-
-    def _append_payload(self, entry: Entry, payload: Buffer) -> None:
-        self._begin()
-        key = self._prefix + keys.number(entry.index)
-        value = b"".join((keys.entry_value(entry), payload))
-        self._store.writes.put(key, value, self._store.database.entries_handle)
 
     def truncate_from(self, index: RaftIndex, offset: Offset) -> None:
         turn = self._begin()
@@ -137,6 +144,12 @@ class RocksPartition(RocksReads):
     def delete_state(self, name: bytes) -> None:
         self._begin()
         self._store.writes.delete(keys.state_key(self._prefix, name), self._store.database.state_handle)
+
+    def delete_states(self, start: bytes, end: bytes) -> None:
+        self._begin()
+        first, last = keys.state_key(self._prefix, start), keys.state_key(self._prefix, end)
+        if first < last:
+            self._store.writes.delete_range(first, last, self._store.database.state_handle)
 
     def drop(self) -> None:
         """Everything goes."""

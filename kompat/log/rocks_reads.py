@@ -103,6 +103,9 @@ class RocksReads:
     def entries(self, start: RaftIndex) -> Iterator[Entry]:
         return scan(self._entries, lambda cursor: cursor.at(start), keys.stored_entry)
 
+    def full_entries(self, start: RaftIndex) -> Iterator[tuple[Entry, bytes]]:
+        return scan(self._entries, lambda cursor: cursor.at(start), keys.full_entry)
+
     def payload(self, index: RaftIndex) -> bytes | None:
         database = self._store.database
         value: bytes | None = database.read(database.entries.get, self._prefix + keys.number(index))

@@ -17,6 +17,8 @@ class EntryKind(IntEnum):
     DATA = 0  # a record batch: has offsets
     NOOP = 1  # a new leader's first entry: has none
     MEMBERSHIP = 2  # a change of the replica set: has none
+    STATES = 3  # states of an extension, without a batch: has none
+    START = 4  # the log begins later from here on: has none
 
 
 @dataclass(slots=True)  # not frozen: one is made for every append, and a frozen one costs five times as much
@@ -72,14 +74,22 @@ class PartitionStore(Protocol):
     is_vital: bool
 
     # -- staged writes ---------------------------------------------------------------------------------------------
-    def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
+    def append(self, entry: Entry, batch: Buffer, segment: Offset, payload: bytes = b"") -> None:
         """Add an entry at the end. Large batches go to the value-log file of `segment`, named by its first offset.
 
         `batch` is kept by reference until the flush: the caller leaves its bytes alone. Entries that have no offsets
-        may carry a small payload instead of a batch (see `payload`).
+        may carry a small payload instead of a batch, others `payload` besides theirs (see `payload`).
 
         Raises StorageError at once, with nothing staged, while the disk has less than its reserve.
         """
+        ...
+
+    def append_batch(self, batch: StoredBatch, content: Buffer, segment: Offset) -> None:
+        """Add a batch without an entry, at the end: how a copy of another replica's log is made."""
+        ...
+
+    def require_room(self) -> None:
+        """Raises StorageError where `append` would."""
         ...
 
     def keep_inline(self) -> None:
@@ -115,6 +125,10 @@ class PartitionStore(Protocol):
 
     def delete_state(self, name: bytes) -> None: ...
 
+    def delete_states(self, start: bytes, end: bytes) -> None:
+        """Remove the states in [start, end) by name."""
+        ...
+
     # -- reads: of what has been flushed ---------------------------------------------------------------------------
     def state(self, name: bytes) -> bytes | None: ...
 
@@ -130,8 +144,12 @@ class PartitionStore(Protocol):
 
     def entries(self, start: RaftIndex) -> Iterator[Entry]: ...
 
+    def full_entries(self, start: RaftIndex) -> Iterator[tuple[Entry, bytes]]:
+        """As `entries`, each with its payload."""
+        ...
+
     def payload(self, index: RaftIndex) -> bytes | None:
-        """What an entry without offsets carries."""
+        """What an entry carries besides a batch; None: nothing."""
         ...
 
     def batches(self, offset: Offset) -> Iterator[StoredBatch]:

@@ -54,10 +54,13 @@ class RefusingPartition(MemoryPartition):
 
     disk: "Disk"
 
-    def append(self, entry: Entry, batch: Buffer, segment: Offset) -> None:
+    def append(self, entry: Entry, batch: Buffer, segment: Offset, payload: bytes = b"") -> None:
+        self.require_room()
+        super().append(entry, batch, segment, payload)
+
+    def require_room(self) -> None:
         if self.disk.is_refusing:
             raise StorageError("less than the reserve is free")
-        super().append(entry, batch, segment)
 
 
 class Disk(MemoryStore):

@@ -17,7 +17,7 @@ from kompat.errors import StorageError
 from kompat.log.database import Database
 from kompat.log.memory import MemoryStore
 from kompat.log.rocks import RocksStore
-from kompat.log.store import EntryKind, PartitionStore, Rewrite
+from kompat.log.store import EntryKind, PartitionStore, Rewrite, StoredBatch
 from kompat.log.valuelog import ValueLog
 from kompat.types import LogId, Millis, Offset, RaftIndex
 from tests.log.store.batches import LOG, OTHER, a_batch, an_entry
@@ -62,9 +62,12 @@ class Twins:
             self.add_time: 5,
             self.put_state: 4,
             self.append_without_offsets: 3,
+            self.append_with_payload: 3,
+            self.append_without_entry: 3,
             self.bad_disk: 3,
             self.restart: 3,
             self.delete_state: 2,
+            self.delete_states: 2,
             self.drop_segments: 1,
             self.drop: 1,
         }
@@ -94,6 +97,25 @@ class Twins:
         for store in self.both(log):
             store.append(entry, b"members", Offset(known.segment))
         known.index += 1
+
+    def append_with_payload(self, log: LogId) -> None:
+        known = self.known[log]
+        size, payload = self.choose.choice(SIZES), self.choose.randbytes(self.choose.choice([1, 5000]))
+        entry = an_entry(known.index, known.offset, 1, size)
+        for store in self.both(log):
+            store.append(entry, memoryview(bytearray(a_batch(known.offset, size))), Offset(known.segment), payload)
+        known.staged.append(known.offset)
+        known.index += 1
+        known.offset += 1
+
+    def append_without_entry(self, log: LogId) -> None:
+        known = self.known[log]
+        size = self.choose.choice(SIZES)
+        stored = StoredBatch(Offset(known.offset), Offset(known.offset + 1), size, Millis(7))
+        for store in self.both(log):
+            store.append_batch(stored, a_batch(known.offset, size), Offset(known.segment))
+        known.staged.append(known.offset)
+        known.offset += 2
 
     def roll(self, log: LogId) -> None:
         self.known[log].segment = self.known[log].offset
@@ -149,6 +171,11 @@ class Twins:
         for store in self.both(log):
             store.delete_state(name)
 
+    def delete_states(self, log: LogId) -> None:
+        start, end = self.choose.choices(NAMES, k=2)
+        for store in self.both(log):
+            store.delete_states(start, end)
+
     def drop(self, log: LogId) -> None:
         self.flush(log)
         self.memory.drop(log)
@@ -197,6 +224,7 @@ def answers(store: PartitionStore, end: int) -> dict[str, Any]:
         "last entry": store.last_entry(),
         "entries": entries,
         "later entries": list(store.entries(RaftIndex(3))),
+        "full entries": list(store.full_entries(RaftIndex(2))),
         "payloads": [store.payload(entry.index) for entry in entries],
         "state": store.state(b"ab"),
         "states": [list(store.states(b"")), list(store.states(b"a"))],
