@@ -18,12 +18,12 @@ from kompat.log.waiters import Waiters
 from kompat.share.machine import claims
 from kompat.share.machine.claims import Said
 from kompat.share.machine.messages import AckBatch, Acquired, Dead, Found, Outcome, Span, Update, Want
-from kompat.share.machine.order import Moment, Order
+from kompat.share.machine.order import Order
 from kompat.share.machine.partition import SharePartition
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.machine.state import ShareStateMachine, Stored
 from kompat.share.records import ShareKey, ShareRecord
-from kompat.types import Millis, Offset
+from kompat.types import Millis
 
 logger = logging.getLogger(__name__)
 
@@ -89,21 +89,10 @@ class LivePartition:
     def isolation(self) -> Isolation:
         return Isolation.READ_COMMITTED if self.settings.is_read_committed else Isolation.READ_UNCOMMITTED
 
-    @property
-    def end(self) -> Offset:
-        """Of what the group can read."""
-        return self.log.last_stable_offset if self.settings.is_read_committed else self.log.high_watermark
-
     def next_spans(self, max_records: int) -> Sequence[Span]:
-        """What to read for the next member, best first. Whoever finds nothing is woken when there may be something."""
+        """What to read for the next member."""
         self.machine.move_start(self.log.log_start_offset)
-        moment = Moment(self._steady.now(), self._clock.now(), self.end, self.log.config.kompat_priority_aging_ms)
-        spans, expired, is_cut = self.order.next_spans(self.machine, self.settings, max_records, moment)
-        if expired:
-            self.expire(expired).add_done_callback(lambda _: self.wake())
-        elif is_cut:
-            asyncio.get_running_loop().call_soon(self.wake)
-        return spans
+        return self.order.next_spans(self.machine, self.settings, max_records, self._steady.now())
 
     def watch(self, callback: Callable[[LivePartition], None]) -> None:
         """Be called when records may have become available without the log's growing."""
@@ -135,10 +124,6 @@ class LivePartition:
     def release(self, member: str) -> Pending:
         """Let go of all that a member holds."""
         return self._decide(lambda _: self.machine.release(member, self.settings))
-
-    def expire(self, spans: Sequence[Span]) -> Pending:
-        """Be done with records whose time to live has ended."""
-        return self._decide(lambda now: self.machine.expire(spans, now))
 
     @property
     def is_ready(self) -> bool:
