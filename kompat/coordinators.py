@@ -6,15 +6,18 @@ They know nothing of each other: that a transaction's end also settles offsets i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from kompat.clock import Clock
+from kompat.cluster import queue_rules
 from kompat.cluster.changes import Changes
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
 from kompat.config.broker import BrokerConfig
+from kompat.config.topics import topic_config
 from kompat.groups.config import ConsumerGroupSettings, GroupSettings, MigrationPolicy, ShareGroupSettings
 from kompat.groups.machine.topics import TopicInfo
 from kompat.groups.records import Assignment
@@ -81,7 +84,7 @@ class Coordinators:
         await self.groups.close()
 
     def _changed(self, changes: Changes) -> None:
-        if changes.groups:
+        if changes.groups or changes.configured or changes.topics:  # a queue topic has settings of its group
             self._settings_changed()
         if changes.topics:
             self.groups.topics_changed(changes.topics, changes.deleted)
@@ -156,7 +159,7 @@ class Coordinators:
 
     def _share_settings(self, group_id: str) -> ShareSettings:
         setting: Callable[[str], Any] = partial(self._cluster.group_setting, group_id)
-        return ShareSettings(
+        settings = ShareSettings(
             lock_ms=setting("share.record.lock.duration.ms"),
             delivery_limit=setting("share.delivery.count.limit"),
             max_locks=setting("share.partition.max.record.locks"),
@@ -166,6 +169,22 @@ class Coordinators:
             backoff_ms=setting("kompat.share.release.backoff.ms"),
             max_backoff_ms=setting("kompat.share.release.backoff.max.ms"),
             has_dead_letters=bool(setting(DEAD_LETTER_TOPIC)),
+        )
+        return self._of_queue(group_id, settings)
+
+    def _of_queue(self, group_id: str, settings: ShareSettings) -> ShareSettings:
+        """A queue topic is a group of its own name, and says what it wants in its own settings."""
+        topic = self._cluster.topic(group_id)
+        if topic is None or not topic.configs.get(queue_rules.SOURCE):
+            return settings
+        config = topic_config(topic.configs, self._config)
+        is_said = self._cluster.has_group_setting(group_id, "share.auto.offset.reset")
+        return replace(
+            settings,
+            lock_ms=config.kompat_queue_lock_ms,
+            delivery_limit=config.kompat_queue_max_deliveries,
+            # Consumers of a queue expect what came before they did.
+            offset_reset=settings.offset_reset if is_said else "earliest",
         )
 
     def _overrides(self, group_id: str) -> ConsumerGroupSettings:

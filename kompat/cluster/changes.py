@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from kompat.cluster.records import ClusterRecord, ConfigsSet, PartitionsCreated, TopicCreated, TopicDeleted
@@ -15,9 +15,10 @@ class Changes:
     topics: list[str]  # created, grown or deleted
     deleted: list[tuple[str, UUID]]
     groups: list[str]  # whose settings changed
+    configured: list[str] = field(default_factory=list)  # topics whose settings changed
 
     def __bool__(self) -> bool:
-        return bool(self.topics or self.groups)
+        return bool(self.topics or self.groups or self.configured)
 
 
 def changes_of(records: Iterable[ClusterRecord], before: ClusterState) -> Changes:
@@ -33,4 +34,6 @@ def changes_of(records: Iterable[ClusterRecord], before: ClusterState) -> Change
                     changes.deleted.append((topic.name, topic.id))
         elif isinstance(record, ConfigsSet) and record.resource.type is ResourceType.GROUP:
             changes.groups.append(record.resource.name)
+        elif isinstance(record, ConfigsSet) and record.resource.type is ResourceType.TOPIC:
+            changes.configured.append(record.resource.name)
     return changes

@@ -228,6 +228,10 @@ class ClusterService:
         own = self._image.configs.get(Resource(ResourceType.GROUP, group_id), {})
         return group_value(name, own, self._config)
 
+    def has_group_setting(self, group_id: str, name: str) -> bool:
+        """Has somebody said what it is to be for this group?"""
+        return name in self._image.configs.get(Resource(ResourceType.GROUP, group_id), {})
+
     # -- producer ids ----------------------------------------------------------------------------------------------
     async def next_producer_id(self) -> ProducerId:
         """One that was never given before. Blocks of them are taken, so that few of these calls write anything."""

@@ -59,6 +59,7 @@ GROUP: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("consumer.heartbeat.interval.ms", "int", "5000", "1..", "group.consumer.heartbeat.interval.ms", "The heartbeat interval given to the members of this consumer group."),
     ("consumer.session.timeout.ms", "int", "45000", "1..", "group.consumer.session.timeout.ms", "How long this consumer group waits for a member's heartbeat."),
     ("errors.deadletterqueue.topic.name", "string", "dlq.<topic>", "", "", "Where records go that this share group gives up; `<topic>` stands for the topic that they come from. Empty: nowhere."),
+    ("kompat.deadletter.headers", "string", "kafka", "kafka|spring|both", "", "Which headers tell of a dead letter's origin: Kafka's (`__dlq.errors.*`), Spring's (`kafka_dlt-*`), or both."),
     ("kompat.share.release.backoff.max.ms", "int", "60000", "0..", "", "The longest that a record waits that this share group released."),
     ("kompat.share.release.backoff.ms", "int", "1000", "0..", "", "How long a record waits that this share group released once; each time twice as long."),
     ("share.assignment.interval.ms", "int", "1000", "0..", "group.share.assignment.interval.ms", "The shortest time between two assignments of this share group."),
