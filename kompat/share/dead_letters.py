@@ -15,6 +15,7 @@ from kompat.clock import Clock
 from kompat.errors import KafkaError
 from kompat.log.partition import Isolation, Origin, Partition
 from kompat.protocol.records import Record, build_batch, iterate, split_batches
+from kompat.share.events import SILENT, ShareEvents
 from kompat.share.live import LivePartition
 from kompat.share.machine.messages import Dead, Reason
 from kompat.types import Offset
@@ -34,9 +35,10 @@ Letterbox = Callable[[str, str], Awaitable[Sequence[Partition]]]
 
 
 class DeadLetterWriter:
-    def __init__(self, letterbox: Letterbox, clock: Clock) -> None:
+    def __init__(self, letterbox: Letterbox, clock: Clock, events: ShareEvents = SILENT) -> None:
         self._letterbox = letterbox
         self._clock = clock
+        self._events = events
 
     async def bury(self, live: LivePartition, dead: Sequence[Dead]) -> None:
         """Write the letters, however long that takes: until then the records are neither delivered nor forgotten."""
@@ -68,7 +70,10 @@ class DeadLetterWriter:
         # In one turn from here on. The letters come first: should the end fail, they are written twice and not never.
         if letterbox and records:
             letters = self._letters(live, dead, records)
-            letterbox[log.index % len(letterbox)].append(memoryview(build_batch(letters)), origin=Origin.INTERNAL)
+            box = letterbox[log.index % len(letterbox)]
+            appended = box.append(memoryview(build_batch(letters)), origin=Origin.INTERNAL)
+            if self._events.watches(log):
+                self._events.buried(log, live.key.group_id, list(records), dead.reason.value, box, appended)
         await live.finish(replace(dead, first=first, last=end - 1)).wait()
         return end
 

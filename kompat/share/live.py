@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from kompat.clock import Clock
@@ -15,15 +15,17 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.log.commit import Pending
 from kompat.log.partition import Isolation, Partition
 from kompat.log.waiters import Waiters
+from kompat.share.events import SILENT, ShareEvents
 from kompat.share.machine import claims
 from kompat.share.machine.claims import Said
-from kompat.share.machine.messages import AckBatch, Acquired, Dead, Found, Outcome, Span, Update, Want
-from kompat.share.machine.order import Order
+from kompat.share.machine.messages import AckBatch, Acquired, Dead, Found, Outcome, RecordState, Span, Update, Want
+from kompat.share.machine.order import Moment, Order
 from kompat.share.machine.partition import SharePartition
+from kompat.share.machine.runs import Run
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.machine.state import ShareStateMachine, Stored
 from kompat.share.records import ShareKey, ShareRecord
-from kompat.types import Millis
+from kompat.types import Millis, Offset
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class LivePartition:
         spawn: Spawn,
         on_dead: Callable[[LivePartition, Sequence[Dead]], None],
         on_fenced: Callable[[LivePartition], None],
+        events: ShareEvents = SILENT,
     ) -> None:
         self.key = key
         self.log = log
@@ -72,6 +75,7 @@ class LivePartition:
         self._spawn = spawn
         self._on_dead = on_dead
         self._on_fenced = on_fenced
+        self._events = events
         self._waiters: Waiters[LivePartition] = Waiters()
         self._alarm = Alarm(self._steady, self._next_deadline, self._ring)
         self.state_epoch = stored.state_epoch  # moves where somebody lets the group begin anew
@@ -89,10 +93,21 @@ class LivePartition:
     def isolation(self) -> Isolation:
         return Isolation.READ_COMMITTED if self.settings.is_read_committed else Isolation.READ_UNCOMMITTED
 
+    @property
+    def end(self) -> Offset:
+        """Of what the group can read."""
+        return self.log.last_stable_offset if self.settings.is_read_committed else self.log.high_watermark
+
     def next_spans(self, max_records: int) -> Sequence[Span]:
-        """What to read for the next member."""
+        """What to read for the next member, best first. Whoever finds nothing is woken when there may be something."""
         self.machine.move_start(self.log.log_start_offset)
-        return self.order.next_spans(self.machine, self.settings, max_records, self._steady.now())
+        moment = Moment(self._steady.now(), self._clock.now(), self.end, self.log.config.kompat_priority_aging_ms)
+        spans, expired, is_cut = self.order.next_spans(self.machine, self.settings, max_records, moment)
+        if expired:
+            self.expire(expired).add_done_callback(lambda _: self.wake())
+        elif is_cut:
+            asyncio.get_running_loop().call_soon(self.wake)
+        return spans
 
     def watch(self, callback: Callable[[LivePartition], None]) -> None:
         """Be called when records may have become available without the log's growing."""
@@ -112,18 +127,36 @@ class LivePartition:
             # Nobody waits for it: should it be lost, the same offsets will be found empty again.
             self._decide(lambda _: Outcome(acquired.update, []))
         self._alarm.arm()
+        if acquired.spans and self._events.watches(self.log):
+            self._events.acquired(self.log, self.key.group_id, member, acquired.spans)
         return acquired
 
     def acknowledge(self, member: str, batches: Sequence[AckBatch]) -> Pending:
-        return self._decide(lambda now: self.machine.acknowledge(member, batches, self.settings, now))
+        promise = self._decide(lambda now: self.machine.acknowledge(member, batches, self.settings, now))
+        words = ((member, Span(first, last), kind) for batch in batches for first, last, kind in batch.parts())
+        return self._told(promise, words)
 
     def settle(self, said: Sequence[Said]) -> Pending:
         """Take the word of those who were given single records."""
-        return self._decide(lambda now: claims.settle(self.machine, said, self.settings, now))
+        promise = self._decide(lambda now: claims.settle(self.machine, said, self.settings, now))
+        return self._told(promise, ((each.member, Span(each.offset, each.offset), each.kind) for each in said))
 
     def release(self, member: str) -> Pending:
         """Let go of all that a member holds."""
-        return self._decide(lambda _: self.machine.release(member, self.settings))
+
+        def let_go(_: Millis) -> Outcome:
+            self._tell_let_go(lambda run: run.member == member, is_late=False)
+            return self.machine.release(member, self.settings)
+
+        return self._decide(let_go)
+
+    def expire(self, spans: Sequence[Span]) -> Pending:
+        """Be done with records whose time to live has ended."""
+        promise = self._decide(lambda now: self.machine.expire(spans, now))
+        if self._events.watches(self.log):
+            for span in spans:
+                self._events.expired(self.log, self.key.group_id, span)
+        return promise
 
     @property
     def is_ready(self) -> bool:
@@ -144,7 +177,33 @@ class LivePartition:
         return None if self.is_fenced else self.machine.next_deadline()
 
     async def _ring(self) -> None:
-        await self._decide(lambda now: self.machine.tick(self.settings, now)).wait()
+        await self._decide(self._tick).wait()
+
+    def _tick(self, now: Millis) -> Outcome:
+        self._tell_let_go(lambda run: 0 < run.until <= now, is_late=True)
+        return self.machine.tick(self.settings, now)
+
+    # -- telling ---------------------------------------------------------------------------------------------------
+    def _told(self, promise: Pending, words: Iterable[tuple[str, Span, int]]) -> Pending:
+        """Tell of the members' words, when they count."""
+        if not self._events.watches(self.log):
+            return promise
+        listed = list(words)
+
+        def kept(done: Pending) -> None:
+            if done.error is None:
+                for member, span, kind in listed:
+                    self._events.acknowledged(self.log, self.key.group_id, member, span, kind)
+
+        promise.add_done_callback(kept)
+        return promise
+
+    def _tell_let_go(self, goes: Callable[[Run], bool], *, is_late: bool) -> None:
+        if self._events.watches(self.log):
+            for run in self.machine.runs():
+                if run.state is RecordState.ACQUIRED and goes(run):
+                    span = Span(run.first, run.last)
+                    self._events.let_go(self.log, self.key.group_id, run.member, span, is_late=is_late)
 
     # -- persisting ------------------------------------------------------------------------------------------------
     def _decide(self, what: Callable[[Millis], Outcome]) -> Pending:

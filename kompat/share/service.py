@@ -20,6 +20,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.log.commit import Pending
 from kompat.log.manager import Logs
 from kompat.log.partition import Partition
+from kompat.share.events import SILENT, ShareEvents
 from kompat.share.fetching import Fetching
 from kompat.share.live import Home, LivePartition
 from kompat.share.machine.messages import AckBatch, Dead
@@ -60,6 +61,7 @@ class ShareService:
         updates_per_snapshot: int = 500,
         order_of: Callable[[Partition], Order] | None = None,
         dead_letters: DeadLetters | None = None,
+        events: ShareEvents = SILENT,
     ) -> None:
         self._logs = logs
         self._read_settings = settings
@@ -69,6 +71,7 @@ class ShareService:
         by_offset = ByOffset()
         self._order_of = order_of or (lambda _: by_offset)
         self._dead_letters = dead_letters
+        self._events = events
         self._shards = Shards(self._runtime, existing, ensure)
         self._live: dict[ShareKey, LivePartition] = {}
         self._loading: dict[ShareKey, list[Loaded]] = {}
@@ -240,6 +243,7 @@ class ShareService:
             spawn=self._spawn,
             on_dead=self._bury,
             on_fenced=self._dropped,
+            events=self._events,
         )
         dead = live.machine.archiving(live.settings)
         if dead:
