@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kompat.share.machine.messages import AckType, RecordState
 from kompat.share.machine.settings import ShareSettings
@@ -10,6 +11,13 @@ from kompat.share.machine.settings import ShareSettings
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED
 DONE = (ACKNOWLEDGED, ARCHIVED)
+DEFAULT, NEVER = 4, 1 << 62
+
+
+class Ranked(NamedTuple):
+    priority: int
+    came: int
+    expires: int
 
 
 @dataclass
@@ -19,6 +27,8 @@ class Entry:
     member: str | None = None
     until: int = 0
     persisted: tuple[RecordState, int] = (AVAILABLE, 0)
+    # What it asks for, and when it came; None: nothing is known of it.
+    ranked: Ranked | None = None
 
     def persist(self, state: RecordState, until: int = 0) -> None:
         self.state, self.member, self.until = state, None, until
@@ -56,6 +66,25 @@ class Model:
 
     def available(self, now: int) -> list[int]:
         return [o for o in self.live if self.entries[o].is_available(now)]
+
+    # -- classes -------------------------------------------------------------------------------------------------------
+    def best(self, offsets: list[int], wall: int, end: int, aging_ms: int | None) -> list[int]:
+        """The same offsets, the most urgent first; without an aging, by offset.
+
+        A record of which nothing is known but its place counts as having come with the next one that is known.
+        """
+        if aging_ms is None:
+            return offsets
+        places: dict[int, tuple[int, int, int]] = {}
+        following = wall
+        for o in reversed(range(self.log_start, end)):
+            priority, came, _ = self.entries[o].ranked or (DEFAULT, following, NEVER)
+            following = came if self.entries[o].ranked is not None else following
+            places[o] = (came - priority * aging_ms if aging_ms else 0, -priority, o)
+        return sorted(offsets, key=places.__getitem__)
+
+    def expired(self, offsets: list[int], wall: int) -> list[int]:
+        return [o for o in offsets if (ranked := self.entries[o].ranked) is not None and ranked.expires <= wall]
 
     def acquire(self, member: str, offset: int, now: int) -> int:
         entry = self.entries[offset]

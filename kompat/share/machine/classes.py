@@ -111,11 +111,11 @@ class _Look:
         end = min(self.moment.end, self.partition.tracked_end) if self.is_full else self.moment.end
         return begin if begin < end else None
 
-    def find(self, priority: int, first: int) -> list[RankedBatch]:
+    def find(self, priority: int, first: int, limit: int) -> list[RankedBatch]:
         if self.newest[priority] < first:
             return []
         self.pages -= 1
-        return self.ranked.find(priority, first, self.moment.end, PAGE)
+        return self.ranked.find(priority, first, self.moment.end, limit)
 
 
 class _Lane:
@@ -162,7 +162,7 @@ class _Lane:
         begin = look.begin(self._position)
         if begin is None:
             return False
-        batches = look.find(self.priority, begin)
+        batches = look.find(self.priority, begin, PAGE)
         self._position = batches[-1].last + 1 if len(batches) == PAGE else look.moment.end
         self._pieces += [
             _Piece(run.first, run.last, batch.came, run.expires)
@@ -176,6 +176,16 @@ class _Lane:
 class _DefaultLane(_Lane):
     """What lies between the others."""
 
+    def free(self, look: _Look) -> Iterator[_Free]:
+        self._join()
+        if self._pieces and self._pieces[-1].came is None:
+            # What follows it may have come meanwhile: it must not stay new for ever.
+            begin = max(self._position, look.partition.start_offset)
+            found = [batch for priority in range(CLASSES) for batch in look.find(priority, begin, 1)]
+            if found:
+                self._date(min(found, key=_first_of).came)
+        return super().free(look)
+
     def _read(self, look: _Look) -> bool:
         begin = look.begin(self._position)
         if begin is None:
@@ -183,7 +193,7 @@ class _DefaultLane(_Lane):
         known: list[tuple[int, int, int, Millis, int]] = []
         until = look.moment.end  # before it, all of every class is known
         for priority in range(CLASSES):
-            batches = look.find(priority, begin)
+            batches = look.find(priority, begin, PAGE)
             known += [(*run, batch.came, priority) for batch in batches for run in batch.runs if run.last >= begin]
             if len(batches) == PAGE:
                 until = min(until, batches[-1].last + 1)
@@ -199,6 +209,16 @@ class _DefaultLane(_Lane):
         self._position = until
         return True
 
+    def _join(self) -> None:
+        """Let there be no more pieces at the end than needed: with every look there may be a new one."""
+        pieces = self._pieces
+        while len(pieces) > 1 and pieces[-1].came is None and pieces[-2].came is None:
+            if pieces[-2].last + 1 != pieces[-1].first:
+                break
+            newest = pieces.pop()
+            pieces[-1].last = newest.last
+            self._cursor = min(self._cursor, len(pieces) - 1)
+
     def _date(self, came: Millis) -> None:
         """The first record that is known after those at the end has come."""
         for piece in reversed(self._pieces):
@@ -207,14 +227,8 @@ class _DefaultLane(_Lane):
             piece.came = came
 
     def _add(self, first: int, last: int, came: Millis | None, expires: int) -> None:
-        if first > last:
-            return
-        newest = self._pieces[-1] if self._pieces else None
-        if newest is not None and came is None and newest.came is None and newest.last + 1 == first:
-            newest.last = last
-            self._cursor = min(self._cursor, len(self._pieces) - 1)
-            return
-        self._pieces.append(_Piece(first, last, came, expires))
+        if first <= last:
+            self._pieces.append(_Piece(first, last, came, expires))
 
 
 class ByClass:
@@ -295,6 +309,10 @@ def _choose(heads: _Heads, settings: ShareSettings, max_records: int, locks: int
         if not room:
             break
     return spans
+
+
+def _first_of(batch: RankedBatch) -> int:
+    return batch.runs[0].first
 
 
 def _extend(spans: list[Span], first: int, last: int) -> None:
