@@ -1,6 +1,6 @@
 """A topic's settings as the log reads them: parsed once, when they change, not on every append."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +43,8 @@ class TopicConfig:
     kompat_priority_window: int = 0  # 0: no limit
     kompat_priority_aging_ms: int = 30_000  # 0: never
     kompat_trace_sample: float = 0.0
+    wants_all: bool = field(init=False, default=False)  # batches without headers of ours are looked at, too
+
+    def __post_init__(self) -> None:
+        wants_all = bool(self.kompat_trace_sample or self.kompat_delivery_order != "offset" or self.kompat_queue_source)
+        object.__setattr__(self, "wants_all", wants_all)

@@ -39,7 +39,7 @@ class Appending(LogCore):
                 past = self._admit(header)
                 if past is not None:
                     return self._duplicate(past)
-            if (named or config.kompat_trace_sample) and intake is not None:
+            if intake is not None and (named or config.wants_all):
                 diverted = intake.divert(batch, header, named, state.log_end_offset, now)
                 batch, header, writes = diverted or (batch, header, writes)
         else:
