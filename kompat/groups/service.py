@@ -19,7 +19,9 @@ from kompat.coordination.decision import Decision
 from kompat.coordination.runtime import Runtime
 from kompat.coordination.shards import FAILURES, Shards
 from kompat.errors import ErrorCode, KafkaError
+from kompat.groups import commits
 from kompat.groups.batches import GroupBatches, GroupCodec
+from kompat.groups.commits import CommitEvents, Moved
 from kompat.groups.config import GroupSettings
 from kompat.groups.machine.group_machine import GroupMachine
 from kompat.groups.machine.messages import (
@@ -45,10 +47,10 @@ from kompat.groups.machine.messages import (
 )
 from kompat.groups.machine.share_messages import DescribedShareGroup, ShareHeartbeatReply, ShareHeartbeatRequest
 from kompat.groups.machine.topics import Topics
-from kompat.groups.records import Assignment, GroupRecord
+from kompat.groups.records import Assignment, EndTransaction, GroupRecord, OffsetCommit
 from kompat.groups.share_states import Keeper, ShareStates
 from kompat.log.partition import Partition
-from kompat.types import ProducerEpoch, ProducerId, TopicPartition
+from kompat.types import NO_PRODUCER, Offset, ProducerEpoch, ProducerId, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -73,8 +75,10 @@ class GroupService:
         self._clock = clock
         self._shards: Shards[GroupMachine, GroupRecord] = Shards(self._runtime, existing, ensure)
         self._waiting: dict[int, _Waiting] = {}
+        self._commit_watchers: list[Callable[[], None]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._share_states = ShareStates(share_states, clock, self._run)
+        self.events: CommitEvents | None = None  # set from above, where somebody wants to know
 
     def _make(self) -> GroupMachine:
         machine = GroupMachine(self._settings())
@@ -84,7 +88,7 @@ class GroupService:
     def _runtime(self, partition: Partition) -> Groups:
         if partition.index in self._waiting:  # on a partition that has been deleted
             self._waiting[partition.index].dismiss()
-        self._waiting[partition.index] = waiting = _Waiting()
+        self._waiting[partition.index] = waiting = _Waiting(self._commit_watchers)
         return Runtime(
             self._make,
             GroupCodec(),
@@ -142,6 +146,15 @@ class GroupService:
             except KafkaError as error:  # of one partition of the offsets: the others forget them all the same
                 logger.warning("offsets of deleted topics stay in %s: %s", runtime.partition, error)
 
+    def watch_commits(self, callback: Callable[[], None]) -> None:
+        """Be called after offsets may have been committed."""
+        self._commit_watchers.append(callback)
+
+    def furthest_offset(self, topic: str, partition: int) -> Offset | None:
+        """The highest offset that any group has committed in a partition, as far as groups are loaded."""
+        found = [runtime.machine.furthest_offset(topic, partition) for runtime in self._shards.opened()]
+        return max((Offset(offset) for offset in found if offset is not None), default=None)
+
     # -- members ---------------------------------------------------------------------------------------------------
     async def home_of(self, group_id: str) -> TopicPartition:
         return self._topic_partition(await self._shards.home(group_id))
@@ -193,12 +206,24 @@ class GroupService:
     ) -> tuple[TopicErrors, ...]:
         """`check` is called at the last moment, and raises KafkaError where the commit comes too late."""
 
+        moved: list[Moved] = []
+
         def command(machine: GroupMachine) -> Decision[GroupRecord, Outcome[tuple[TopicErrors, ...]]]:
             if check is not None:
                 check()
+            if self.events is not None and self.events.is_active and request.producer_id == NO_PRODUCER:
+                moved[:] = commits.of_request(machine, request)
             return machine.commit_offsets(request, self._clock.now())
 
-        return await self._at_home(request.group_id, command)
+        answers = await self._at_home(request.group_id, command)
+        if moved:
+            self._tell(commits.accepted(moved, answers))
+        return answers
+
+    def _tell(self, moved: Iterable[Moved]) -> None:
+        for each in moved:
+            if self.events is not None:
+                self.events.committed(each)
 
     async def fetch_offsets(self, request: FetchRequest) -> tuple[TopicOffsets, ...]:
         return await self._at_home(request.group_id, lambda m: m.fetch_offsets(request))
@@ -212,7 +237,15 @@ class GroupService:
         runtime = self._shards.at(index)
         if runtime is not None:
             producer = ProducerId(producer_id), ProducerEpoch(producer_epoch)
-            await self._run(runtime, lambda m: m.end_transaction(*producer, is_commit=commit, now=self._clock.now()))
+            moved: list[Moved] = []
+
+            def command(machine: GroupMachine) -> Decision[GroupRecord, Outcome[None]]:
+                if commit and self.events is not None and self.events.is_active:
+                    moved[:] = commits.of_transaction(machine, producer_id)
+                return machine.end_transaction(*producer, is_commit=commit, now=self._clock.now())
+
+            await self._run(runtime, command)
+            self._tell(moved)
 
     # -- groups as a whole -----------------------------------------------------------------------------------------
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, ErrorCode]:
@@ -290,8 +323,9 @@ def _deliver(outcome: Outcome[Any]) -> None:
 class _Waiting:
     """Who waits on one partition's machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, commit_watchers: Sequence[Callable[[], None]]) -> None:
         self._futures: set[asyncio.Future[Any]] = set()
+        self._commit_watchers = commit_watchers
 
     def add(self, future: asyncio.Future[Any]) -> None:
         self._futures.add(future)
@@ -301,10 +335,17 @@ class _Waiting:
 
     def committed(self, records: Sequence[GroupRecord]) -> None:
         """Replies come with their commands' outcomes."""
+        if any(isinstance(record, OffsetCommit | EndTransaction) for record in records):
+            self._tell()
 
     def loaded(self) -> None:
         """The machine is a new one: it has none of the tokens."""
         self.dismiss()
+        self._tell()
+
+    def _tell(self) -> None:
+        for callback in self._commit_watchers:
+            callback()
 
     def dismiss(self) -> None:
         for future in self._futures:

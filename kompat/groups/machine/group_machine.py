@@ -125,6 +125,10 @@ class GroupMachine:
         self._state.is_live = False
         return tuple(turn.completions)
 
+    def furthest_offset(self, topic: str, partition: int) -> int | None:
+        """The highest offset that any group has committed."""
+        return self._stored_offsets.furthest(topic, partition)
+
     def clock_moved(self, by: int) -> None:
         """Sessions and rebalances go on as if nothing had happened; what is written down has the clock's time."""
         self._state.timers.shift(by)
@@ -294,6 +298,14 @@ class GroupMachine:
     def commit_offsets(self, request: CommitRequest, now: Millis) -> Decided[tuple[TopicErrors, ...]]:
         turn = self._begin(now)
         return turn.decide(self._offsets.commit(request, turn))
+
+    def committed_offset(self, group_id: str, topic: str, partition: int) -> int | None:
+        found = self._stored_offsets.find(group_id, topic, partition)
+        return found.offset if found is not None else None
+
+    def pending_offsets(self, producer_id: int) -> list[tuple[str, str, int, int]]:
+        """Group, topic, partition and offset of all that the producer's transaction would commit."""
+        return self._stored_offsets.pending_of(ProducerId(producer_id))
 
     def end_transaction(
         self, producer_id: ProducerId, producer_epoch: ProducerEpoch, *, is_commit: bool, now: Millis

@@ -33,9 +33,18 @@ class Offsets:
         stored = self._by_group.get(group_id, {}).get(topic, {}).get(partition)
         return stored.value if stored is not None else None
 
+    def furthest(self, topic: str, partition: int) -> int | None:
+        """The highest offset that any group has committed."""
+        found = (topics[topic].get(partition) for topics in self._by_group.values() if topic in topics)
+        return max((stored.value.offset for stored in found if stored is not None), default=None)
+
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Has an open transaction an offset for it?"""
         return (topic, partition) in self._open.get(group_id, {})
+
+    def pending_of(self, producer_id: ProducerId) -> list[tuple[str, str, int, int]]:
+        """Group, topic, partition and offset of what a producer's open transaction has."""
+        return [(*place, stored.value.offset) for place, stored in self._pending.get(producer_id, {}).items()]
 
     def has_pending(self, group_id: str) -> bool:
         return group_id in self._open
