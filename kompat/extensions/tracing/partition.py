@@ -11,7 +11,7 @@ from kompat.extensions.headers import Asked, HeaderError
 from kompat.extensions.parked import Parked
 from kompat.extensions.states import View
 from kompat.extensions.tracing import context, offsets
-from kompat.extensions.tracing.events import Kind, Story, details
+from kompat.extensions.tracing.events import Kind, Place, Story, details
 from kompat.extensions.tracing.offsets import Entry, Home, TracedOffsets
 from kompat.log.commit import Pending
 from kompat.log.intake import StateWrite
@@ -177,7 +177,7 @@ class PartitionTraces:
         self._chosen = None
 
     def drop(self) -> None:
-        self.tracer.used.pop(self.partition, None)
+        self.tracer.forget(self.partition)
 
     # -- finding ---------------------------------------------------------------------------------------------------
     def between(self, first: int, end: int) -> Iterator[Entry]:
@@ -206,10 +206,21 @@ class PartitionTraces:
         self.partition.write_states(writes)
 
     def emit(
-        self, kind: Kind, entry: Entry, more: str = "", *, at: Millis | None = None, moves_to: int | None = None
+        self,
+        kind: Kind,
+        entry: Entry,
+        more: str = "",
+        *,
+        at: Millis | None = None,
+        moves_to: int | None = None,
+        to: Partition | None = None,
     ) -> None:
+        """`moves_to`: the offset where the record is found from now on, in this partition or another."""
         offset, story = entry
-        new_place = None if moves_to is None else self.home.place(moves_to)
+        new_place = None
+        if moves_to is not None:
+            found = to or self.partition
+            new_place = Place(found.topic, found.index, moves_to)
         self.tracer.emit(kind, story, self.home.place(offset), more, at=at, new_place=new_place)
 
     def __len__(self) -> int:

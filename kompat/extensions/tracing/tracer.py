@@ -5,13 +5,14 @@ Where no record is traced, nobody comes here: `used` is empty, and that is all t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kompat.clock import Clock
 from kompat.extensions.parked import Parked
 from kompat.extensions.states import View
 from kompat.extensions.tracing.events import Event, Kind, Place, Story, details
+from kompat.extensions.tracing.offsets import Entry
 from kompat.extensions.tracing.partition import Fresh, PartitionTraces
 from kompat.extensions.tracing.recorder import Recorder
 from kompat.log.commit import Pending
@@ -29,6 +30,7 @@ class Tracer:
         self.recorder = Recorder()
         self.used: dict[object, PartitionTraces] = {}  # by partition: those that have, or had, traced records
         self.newest: Fresh | None = None  # the records that were appended last
+        self._opened: dict[object, PartitionTraces] = {}
 
     def now(self) -> Millis:
         return self._clock.now()
@@ -45,7 +47,18 @@ class Tracer:
 
     def traces_of(self, partition: Partition, view: View, *, is_used: bool) -> PartitionTraces:
         """For a partition that is opened."""
-        return PartitionTraces(partition, view, self, is_used=is_used)
+        traces = self._opened[partition] = PartitionTraces(partition, view, self, is_used=is_used)
+        return traces
+
+    def forget(self, partition: Partition) -> None:
+        self._opened.pop(partition, None)
+        self.used.pop(partition, None)
+
+    def go_on(self, partition: Partition, entries: Iterable[Entry]) -> None:
+        """Records were appended in this turn to a partition whose stories began elsewhere."""
+        traces = self._opened.get(partition)
+        if traces is not None:
+            traces.continue_at(entries)
 
     def emit(
         self,

@@ -1,0 +1,92 @@
+"""What groups and share groups tell of, as events of the traced records that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kompat.extensions.tracing.events import Kind, details
+from kompat.extensions.tracing.tracer import Tracer
+from kompat.groups.commits import Moved
+from kompat.log.commit import Pending
+from kompat.log.manager import Logs
+from kompat.log.partition import Appended, Partition
+from kompat.share.machine.messages import AckType, AcquiredSpan, Span
+
+_KINDS: Final = {
+    AckType.ACCEPT: Kind.ACKNOWLEDGED,
+    AckType.RELEASE: Kind.RELEASED,
+    AckType.REJECT: Kind.REJECTED,
+}
+
+
+class ShareTraces:
+    """For share groups: share/events.py."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._used = tracer.used
+
+    def watches(self, log: Partition) -> bool:
+        return log in self._used
+
+    def acquired(self, log: Partition, group_id: str, member: str, spans: Sequence[AcquiredSpan]) -> None:
+        for first, last, deliveries in spans:
+            kind = Kind.DELIVERED if deliveries <= 1 else Kind.REDELIVERED
+            more: dict[str, str | int] = {"group": group_id, "member_id": member, "delivery_count": deliveries}
+            self._tracer.happened(self._used[log], kind, first, last + 1, **more)
+
+    def acknowledged(self, log: Partition, group_id: str, member: str, span: Span, kind: int) -> None:
+        traces, told = self._used.get(log), _KINDS.get(AckType(kind))
+        if traces is not None and told is not None:
+            self._tracer.happened(traces, told, span.first, span.last + 1, group=group_id, member_id=member)
+
+    def let_go(self, log: Partition, group_id: str, member: str | None, span: Span, *, is_late: bool) -> None:
+        kind, reason = (Kind.LOCK_EXPIRED, None) if is_late else (Kind.RELEASED, "the member is gone")
+        more = {"group": group_id, "member_id": member, "reason": reason}
+        self._tracer.happened(self._used[log], kind, span.first, span.last + 1, **more)
+
+    def expired(self, log: Partition, group_id: str, span: Span) -> None:
+        self._tracer.happened(self._used[log], Kind.EXPIRED, span.first, span.last + 1, group=group_id)
+
+    def buried(
+        self, log: Partition, group_id: str, offsets: Sequence[int], reason: str, letters: Partition, appended: Appended
+    ) -> None:
+        traces = self._used[log]
+        moved = [
+            (offset, letter, story)
+            for letter, offset in enumerate(offsets, appended.base_offset)
+            if (story := traces.find(offset)) is not None
+        ]
+        if not moved:
+            return
+        more = details(group=group_id, reason=reason)
+
+        def committed(turn: Pending) -> None:
+            if turn.error is None:
+                for offset, letter, story in moved:
+                    traces.emit(Kind.DEAD_LETTERED, (offset, story), more, moves_to=letter, to=letters)
+
+        appended.pending.add_done_callback(committed)
+        self._tracer.go_on(letters, ((letter, story) for _, letter, story in moved))
+
+
+class CommitTraces:
+    """For groups: groups/commits.py."""
+
+    def __init__(self, tracer: Tracer, logs: Logs) -> None:
+        self._tracer = tracer
+        self._logs = logs
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self._tracer.used)
+
+    def committed(self, moved: Moved) -> None:
+        partition = self._logs.find(moved.topic, moved.partition)
+        traces = self._tracer.used.get(partition)
+        first = moved.before or 0
+        if traces is not None and first < moved.offset:
+            end = min(moved.offset, traces.partition.high_watermark)
+            more = {"group": moved.group_id, "member_id": moved.member_id}
+            self._tracer.happened(traces, Kind.COMMITTED_PAST, first, end, **more)
