@@ -103,6 +103,7 @@ class Broker:
         coordinators = Coordinators(config, clock, cluster, logs)
         self._built.push_async_callback(coordinators.close)
         coordinators.start()
+        extensions.follow_commits(coordinators.groups.furthest_offset, coordinators.groups.watch_commits)
         extensions.start()
         return Services(
             config=config,
@@ -113,6 +114,7 @@ class Broker:
             transactions=coordinators.transactions,
             shares=coordinators.shares,
             delays=extensions.delays,
+            lanes=extensions.lanes,
             node_id=NodeId(config.node_id),
             version=__version__,
             fetch_sessions=_fetch_sessions(config),

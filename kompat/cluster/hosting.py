@@ -81,4 +81,4 @@ class Hosting:
         for partition in topic.partitions:
             log = self._logs.find_by_id(topic.id, partition.index)
             if log is not None:
-                log.config = config
+                log.configure(config)

@@ -2,7 +2,8 @@
 
 There is one timer for all partitions. It ends when the first of their records may be due; then each partition that has
 such records delivers some, and the next when those are committed, so that others get their turns. A record that was
-delivered is gone from the waiting ones in the same write, so a crash leaves it either there or in the log.
+delivered is gone from the waiting ones in the same write, so a crash leaves it either there or in the log. On a topic with lanes
+it goes to its lane instead.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kompat.extensions.parked import NEVER, Parked
 from kompat.extensions.states import Draft
 from kompat.extensions.timers import Timers
 from kompat.log.commit import Pending
+from kompat.log.intake import StateWrite
 from kompat.log.partition import Origin
 from kompat.log.validation import codec_of
 from kompat.protocol.records import Record, build_batch
@@ -135,6 +137,9 @@ class Firing:
         writes = timers.writes()
         if not due:  # what was to be the first has been cancelled, or put off
             return intake.partition.write_states(writes) if writes else Pending.done()
+        if intake.lanes.is_on:
+            self.fired += len(due)
+            return intake.partition.write_states([*writes, *_enter_lanes(intake, due, now)])
         batch = _batch(due, intake.partition.config)
         appended = intake.partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
         self.fired += len(due)
@@ -161,6 +166,11 @@ class Firing:
 def _batch(due: Sequence[Parked], config: TopicConfig) -> bytearray:
     codec = codec_of(config, producers=due[0].codec)
     return build_batch([_delivered(parked, place) for place, parked in enumerate(due)], compression=codec)
+
+
+def _enter_lanes(intake: PartitionIntake, due: Sequence[Parked], now: Millis) -> list[StateWrite]:
+    codec = codec_of(intake.partition.config, producers=due[0].codec)
+    return intake.lanes.enter([_delivered(parked, place) for place, parked in enumerate(due)], codec, now)
 
 
 def _delivered(parked: Parked, place: int) -> Record:

@@ -80,6 +80,15 @@ def parse(headers: Headers) -> Asked | None:
     return asked
 
 
+def priority_of(headers: Headers) -> int:
+    """The class of a record whose headers have been found to make sense."""
+    found: int | None = None
+    for name, value in headers:
+        if name in _ALL_PRIORITIES:
+            found = _known_priority((value or b"").decode(errors="replace"), found)
+    return DEFAULT_PRIORITY if found is None else found
+
+
 def _text(name: str, value: bytes | None) -> str:
     if value is None:
         raise HeaderError(f"{name} has no value")
@@ -189,6 +198,7 @@ _TAKERS: Final[dict[str, Callable[[Asked, str, str], None]]] = {
 }
 # Applications have headers of these names that mean other things: a value that is no priority is not for us.
 _FOREIGN_PRIORITIES: Final = ("priority", "x-priority")
+_ALL_PRIORITIES: Final = (PRIORITY, *_FOREIGN_PRIORITIES)
 
 _ALL: Final = (*_TAKERS, *_FOREIGN_PRIORITIES, TRACEPARENT)
 NAMES: Final = HeaderNames([name.encode() for name in _ALL])
@@ -201,3 +211,4 @@ def bits(*names: str) -> int:
 
 STRICT: Final = bits(*_TAKERS)  # those whose values have to be looked at in any case
 CONTEXT: Final = bits(TRACEPARENT)
+PRIORITIES: Final = bits(*_ALL_PRIORITIES)

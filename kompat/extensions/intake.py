@@ -12,6 +12,7 @@ from kompat.errors import ErrorCode
 from kompat.extensions import headers, parked
 from kompat.extensions.dedup import Seen, Transaction
 from kompat.extensions.headers import Asked, HeaderError
+from kompat.extensions.lane_intake import LaneIntake
 from kompat.extensions.parked import Parked, Summary
 from kompat.extensions.states import Draft, View
 from kompat.extensions.timers import Timers
@@ -31,7 +32,7 @@ ERRORS_TOLD = 100  # of one batch: an answer must not be larger than the questio
 class PartitionIntake:
     """Intake of one partition."""
 
-    __slots__ = ("_changed", "_dropped", "_is_used", "partition", "traces", "view")
+    __slots__ = ("_changed", "_dropped", "_is_used", "lanes", "partition", "traces", "view")
 
     names = headers.NAMES
 
@@ -42,14 +43,15 @@ class PartitionIntake:
         dropped: Callable[[PartitionIntake], None],
         tracer: Tracer,
     ) -> None:
-        """`changed` is told when other records may be the next that are due."""
+        """`changed` is told when other records may be the next that are due, or the settings are others."""
         self.partition = partition
         self.view = View(partition.store)
         self._changed = changed
         self._dropped = dropped
         self._is_used = self.view.get(USED) is not None
         self.traces: PartitionTraces = tracer.traces_of(partition, self.view, is_used=self._is_used)
-        if self._is_used:
+        self.lanes = LaneIntake(partition, self.view, is_extended=self._is_used)
+        if self._is_used or self.lanes.is_on:
             changed(self)
 
     @property
@@ -60,6 +62,16 @@ class PartitionIntake:
     def divert(
         self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
     ) -> Diverted | None:
+        diverted = self._heed(batch, header, named, base_offset, now)
+        if not self.lanes.is_on:
+            return diverted
+        left = diverted or Diverted(batch, header, [] if self._is_used else [(USED, b"")])
+        return self.lanes.divert(left, named, base_offset, now, self.transaction_of(header, base_offset))
+
+    def _heed(
+        self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
+    ) -> Diverted | None:
+        """What the headers ask for, but for the order."""
         chosen = self.traces.choose(base_offset, header.record_count, now)
         if not (named & headers.STRICT or (named & headers.CONTEXT and self.traces.tracer.has_room)):
             return self._trace_unopened(batch, header, chosen)
@@ -97,8 +109,16 @@ class PartitionIntake:
             timers.commit(producer_id, start)
         else:
             timers.abort(producer_id, start)
-        Seen(draft).end_transaction(Transaction(producer_id, start), commits=commits)
-        return timers.writes()
+        ended = Transaction(producer_id, start)
+        Seen(draft).end_transaction(ended, commits=commits)
+        return [*timers.writes(), *self.lanes.end_transaction(ended, commits=commits)]
+
+    def transaction_of(self, header: BatchHeader, base_offset: Offset) -> Transaction | None:
+        """The one that a batch belongs to."""
+        if not header.is_transactional:
+            return None
+        start = self.transaction_start(header.producer_id)
+        return Transaction(header.producer_id, base_offset if start is None else start)
 
     def transaction_start(self, producer_id: int) -> Offset | None:
         """Where the producer's open transaction began; None: it has none."""
@@ -109,6 +129,7 @@ class PartitionIntake:
     def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
         self.view.staged(writes, turn)
         self._is_used = True
+        self.lanes.staged(writes)
         if self.traces.is_planned:
             self.traces.staged(writes, turn)
         self._changed(self)
@@ -117,6 +138,10 @@ class PartitionIntake:
         self.view.clear()
         self._is_used = self.view.get(USED) is not None
         self.traces.reload()
+        self.lanes.load(is_extended=self._is_used)
+        self._changed(self)
+
+    def configured(self) -> None:
         self._changed(self)
 
     def drop(self) -> None:
@@ -135,10 +160,7 @@ class _Taking:
         self._traces = intake.traces
         self._chosen = chosen
         self._codec = header.compression
-        self._transaction = None
-        if header.is_transactional:
-            start = intake.transaction_start(header.producer_id)
-            self._transaction = Transaction(header.producer_id, base_offset if start is None else start)
+        self._transaction = intake.transaction_of(header, base_offset)
         self._base = base_offset
         self._now = now
         self._draft = Draft(intake.view)

@@ -8,9 +8,12 @@ from kompat.clock import Clock
 from kompat.extensions.delay_service import DelayService
 from kompat.extensions.firing import Firing
 from kompat.extensions.intake import PartitionIntake
+from kompat.extensions.lane_release import FindCommitted, Releases
+from kompat.extensions.lane_service import LaneService
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.manager import Logs
 from kompat.log.partition import Partition
+from kompat.types import Offset
 
 
 class Extensions:
@@ -20,15 +23,36 @@ class Extensions:
         self.tracer = Tracer(clock)
         self._firing = Firing(clock)
         self.delays = DelayService(logs, self._firing, clock)
+        self._releases = Releases(clock, self._furthest_committed)
+        self.lanes = LaneService(logs, self._releases)
+        self._committed: FindCommitted = _nothing_committed
         logs.extend(self._extend)
 
     def start(self) -> None:
         """The logs are open: deliver what is due."""
         self._firing.start()
+        self._releases.start()
+
+    def follow_commits(self, furthest: FindCommitted, watch: Callable[[Callable[[], None]], None]) -> None:
+        """Groups are there. `furthest`: the highest offset that any has committed in a partition; `watch`: be told of commits."""
+        self._committed = furthest
+        watch(self._releases.offsets_committed)
+
+    def _furthest_committed(self, topic: str, partition: int) -> Offset | None:
+        return self._committed(topic, partition)
 
     def close(self) -> None:
         self._firing.close()
+        self._releases.close()
 
     def _extend(self, partition: Partition) -> None:
         if not self._is_internal(partition.topic):
-            partition.intake = PartitionIntake(partition, self._firing.changed, self._firing.dropped, self.tracer)
+            partition.intake = PartitionIntake(partition, self._changed, self._firing.dropped, self.tracer)
+
+    def _changed(self, intake: PartitionIntake) -> None:
+        self._firing.changed(intake)
+        self._releases.look_at(intake.partition, intake.view, is_used=intake.lanes.is_used)
+
+
+def _nothing_committed(topic: str, partition: int) -> None:
+    return None

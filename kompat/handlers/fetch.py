@@ -103,7 +103,10 @@ class _Fetch(Later[FetchResponse]):
         ready = 0
         for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
             if isinstance(partition, Partition):
-                ready += min(wanted.max_bytes, partition.available(Offset(wanted.fetch_offset), self._isolation))
+                available = partition.available(Offset(wanted.fetch_offset), self._isolation)
+                if available and partition.demand is not None:
+                    available = self._worth(partition.demand, partition, wanted, available)
+                ready += min(wanted.max_bytes, available)
         if ready >= self._min_bytes:
             self._wake()
 
@@ -136,6 +139,18 @@ class _Fetch(Later[FetchResponse]):
         self._asked.append(demand)
         is_coming = demand.asked(self, wanted.max_bytes)
         return 0 if is_coming and is_hollow else read.size
+
+    def _worth(self, demand: Demand, partition: Partition, wanted: Wanted, available: int) -> int:
+        """Of what has become readable meanwhile: nothing, if it is empty batches, and records are on their way behind them."""
+        try:
+            read = partition.read(Offset(wanted.fetch_offset), wanted.max_bytes, self._isolation)
+        except KafkaError:
+            return available
+        if read is None or not read.buffers or not is_shell(read.buffers[0]):
+            return available
+        if demand not in self._asked:
+            self._asked.append(demand)
+        return 0 if demand.asked(self, wanted.max_bytes) else available
 
     def _leave(self) -> None:
         for demand in self._asked:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kompat.cluster.service import ClusterService
     from kompat.config.load import BrokerConfig
     from kompat.extensions.delay_service import DelayService
+    from kompat.extensions.lane_service import LaneService
     from kompat.groups.service import GroupService
     from kompat.handlers.fetch_room import FetchRoom
     from kompat.handlers.fetch_sessions import FetchSessions
@@ -30,6 +31,7 @@ class Services:
     transactions: TransactionService
     shares: ShareService
     delays: DelayService
+    lanes: LaneService
     node_id: NodeId
     version: str
     fetch_sessions: FetchSessions

@@ -1,7 +1,7 @@
 """What may step in between a client's batch and its place in the log: extensions do, from above (kompat/extensions).
 
-A batch whose records carry one of the headers that the intake looks for is shown to it. It may put another batch into
-the same offsets, and have states written along: all of that and the log's entry are one write to the store.
+A batch whose records carry one of the headers that the intake looks for is shown to it, and on some topics every batch. It
+may put another batch into the same offsets, and have states written along: all of that and the log's entry are one write to the store.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ class Intake(Protocol):
 
     def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
         """These are to be written with the turn; until it is done, no read of the store shows them."""
+        ...
+
+    def configured(self) -> None:
+        """The topic's settings may be others now."""
         ...
 
     def reload(self) -> None:

@@ -73,7 +73,7 @@ class LogCore:
         self.log_id = log_id
         self.topic = topic
         self.index = index
-        self.config = config  # may be replaced at any time
+        self.config = config  # may be replaced at any time, by `configure`
         self.store = store
         self._commit = commit
         self._clock = clock
@@ -119,6 +119,11 @@ class LogCore:
     def end_offset_for_epoch(self, epoch: int) -> tuple[LeaderEpoch, Offset]:
         """The largest known epoch up to `epoch` and where it ends; (-1, -1) where `epoch` is unknown."""
         return self.state.epochs.end_offset(epoch, self.state.log_end_offset)
+
+    def configure(self, config: TopicConfig) -> None:
+        self.config = config
+        if self.intake is not None:
+            self.intake.configured()
 
     def lead(self, epoch: LeaderEpoch) -> None:
         """From here on this broker writes in `epoch`."""

@@ -7,6 +7,7 @@ from kompat.errors import KafkaError
 from kompat.extensions.delay_service import DelayService
 from kompat.extensions.firing import Firing
 from kompat.extensions.intake import PartitionIntake
+from kompat.extensions.lane_release import Releases
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.manager import Logs
 from kompat.log.partition import Appended, Partition
@@ -26,9 +27,16 @@ class ExtendedLog(Log):
         super()._open()
         self.firing = Firing(self.clock)
         self.tracer = Tracer(self.clock)
-        self.intake = PartitionIntake(self.partition, self.firing.changed, self.firing.dropped, self.tracer)
+        self.committed: Offset | None = None  # the furthest of any group
+        self.releases = Releases(self.clock, lambda *_: self.committed)
+        self.releases.start()
+        self.intake = PartitionIntake(self.partition, self._changed, self.firing.dropped, self.tracer)
         self.partition.intake = self.intake
         self.delays = DelayService(cast("Logs", self), self.firing, self.clock)
+
+    def _changed(self, intake: PartitionIntake) -> None:
+        self.firing.changed(intake)
+        self.releases.look_at(intake.partition, intake.view, is_used=intake.lanes.is_used)
 
     # -- as Logs are -----------------------------------------------------------------------------------------------
     def find(self, topic: str, index: int) -> Partition | None:

@@ -150,7 +150,8 @@ class Log:
         return self.kill()
 
     def configure(self, **config: Any) -> None:
-        self.config = self.partition.config = TopicConfig(**config)
+        self.config = TopicConfig(**config)
+        self.partition.configure(self.config)
 
     # -- writing ---------------------------------------------------------------------------------------------------
     def append(self, *values: bytes, **options: Any) -> Appended:

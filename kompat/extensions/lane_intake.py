@@ -1,0 +1,115 @@
+"""What a partition's batches and due records add to its lanes: all that is to be delivered goes there, and comes by its priority.
+
+A batch whose records are of one class is parked as it is, unopened where no header speaks of a class: that is what makes it cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions import headers, lanes
+from kompat.extensions.dedup import Transaction
+from kompat.extensions.headers import DEFAULT_PRIORITY, priority_of
+from kompat.extensions.lanes import Lanes, Run, Summary
+from kompat.extensions.states import Draft, View
+from kompat.log.intake import Diverted, StateWrite
+from kompat.log.partition import Partition
+from kompat.log.validation import Writable
+from kompat.protocol.records import BatchHeader, Record, build_batch, empty_batch, iterate, read_header
+from kompat.types import Millis, Offset
+
+ROOM_FOR_HEADERS = 256  # bytes that a record may grow by on its way into the log
+
+
+class LaneIntake:
+    """One partition's."""
+
+    __slots__ = ("_partition", "_view", "is_used")
+
+    def __init__(self, partition: Partition, view: View, *, is_extended: bool) -> None:
+        self._partition = partition
+        self._view = view
+        self.load(is_extended=is_extended)
+
+    def load(self, *, is_extended: bool) -> None:
+        """See whether the store holds something; only where extensions are used at all, there can be."""
+        self.is_used = is_extended and self._view.get(lanes.SUMMARY) is not None
+
+    def staged(self, writes: Sequence[StateWrite]) -> None:
+        if not self.is_used:
+            self.is_used = any(name == lanes.SUMMARY for name, _ in writes)
+
+    @property
+    def is_on(self) -> bool:
+        return lanes.is_on(self._partition.config)
+
+    @property
+    def summary(self) -> Summary:
+        return Summary.decode(self._view.get(lanes.SUMMARY)) if self.is_used else Summary()
+
+    # -- deciding --------------------------------------------------------------------------------------------------
+    def divert(
+        self, left: Diverted, named: int, base_offset: Offset, now: Millis, transaction: Transaction | None
+    ) -> Diverted:
+        """Park what is left of a batch for the log."""
+        batch, header, writes = left
+        if not header.record_count:
+            return left
+        if len(batch) + ROOM_FOR_HEADERS > self._partition.config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {len(batch)} bytes does not fit in a segment"
+            )
+        draft = Draft(self._view)
+        waiting = Lanes(draft)
+        for run in _runs(batch, header, named, base_offset, now):
+            if transaction is None:
+                waiting.park(run)
+            else:
+                waiting.park_undecided(run, transaction.producer_id)
+        waiting.finish()
+        shell = empty_batch(header)
+        return Diverted(shell, read_header(shell), [*writes, *draft.writes()])
+
+    def enter(self, records: Sequence[Record], codec: int, now: Millis) -> list[StateWrite]:
+        """What was delayed and is due waits for its turn; the records look as they will in the log."""
+        draft = Draft(self._view)
+        waiting = Lanes(draft)
+        for priority, found in _by_class(records).items():
+            numbered = [Record(i, r.timestamp, r.key, r.value, r.headers) for i, r in enumerate(found)]
+            batch = build_batch(numbered, compression=codec)
+            waiting.park(Run(priority, len(found), codec, now, Offset(0), batch, is_finished=True))
+        waiting.finish()
+        return draft.writes()
+
+    def end_transaction(self, ended: Transaction, *, commits: bool) -> list[StateWrite]:
+        if not self.is_used:
+            return []
+        draft = Draft(self._view)
+        waiting = Lanes(draft)
+        if commits:
+            waiting.commit(ended.producer_id, ended.start)
+        else:
+            waiting.abort(ended.producer_id, ended.start)
+        waiting.finish()
+        return draft.writes()
+
+
+def _runs(batch: Writable, header: BatchHeader, named: int, slot: Offset, now: Millis) -> list[Run]:
+    codec = header.compression
+    if not named & headers.PRIORITIES:
+        return [Run(DEFAULT_PRIORITY, header.record_count, codec, now, slot, batch)]
+    by_class = _by_class(iterate(batch))
+    if len(by_class) == 1:
+        return [Run(priority, header.record_count, codec, now, slot, batch) for priority in by_class]
+    return [
+        Run(priority, len(records), codec, now, slot, build_batch(records, compression=codec))
+        for priority, records in by_class.items()
+    ]
+
+
+def _by_class(records: Iterable[Record]) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
+    for record in records:
+        found.setdefault(priority_of(record.headers), []).append(record)
+    return found

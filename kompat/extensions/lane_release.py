@@ -1,0 +1,279 @@
+"""Gives the records in the lanes their order in the log, when somebody wants them: one append, which takes them out in the same write.
+
+A consumer that has read all there is gets the next records, the highest class first. Whoever asks where the log ends
+gets all that wait: it may never read past that. Where the setting is turned off, all are released, too. There is one release at a
+time in a partition; the next is decided when it is committed, so that others get their turns, and by what waits then. A record
+that was released is gone from its lane in the same write, so a crash leaves it either there or in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kompat.clock import Clock
+from kompat.config.topic import TopicConfig
+from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions import headers, lanes
+from kompat.extensions.lanes import Lanes, Limit, Summary, Taken
+from kompat.extensions.outstanding import Outstanding
+from kompat.extensions.states import Draft, View
+from kompat.log.commit import Pending
+from kompat.log.partition import Origin, Partition
+from kompat.log.validation import codec_of
+from kompat.protocol.records import Record, build_batch
+from kompat.types import Millis, Offset
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 2000  # records that one append releases, where all are to be
+BYTES_AT_ONCE = 256 * 1024  # if it is more than one record
+RUNS_KEPT = 16  # that are released in parts, and so are needed again soon
+KEPT_BYTES = 1 << 20  # of one run, at most
+
+FindCommitted = Callable[[str, int], Offset | None]
+
+
+class Releases:
+    """What the lanes of all partitions have in common."""
+
+    def __init__(self, clock: Clock, furthest_committed: FindCommitted) -> None:
+        """`furthest_committed`: the highest offset that any group has committed in a partition."""
+        self.clock = clock
+        self.furthest_committed = furthest_committed
+        self.released = 0  # records, since the start
+        self.is_started = False
+        self.opened = OpenedRuns()
+        self.held: set[LaneRelease] = set()  # by their windows, while somebody wants more
+        self._emptying: set[LaneRelease] = set()  # found before the start, with lanes that are to be emptied
+
+    def start(self) -> None:
+        self.is_started = True
+        emptying, self._emptying = self._emptying, set()
+        for each in emptying:
+            each.wake()
+
+    def close(self) -> None:
+        self.is_started = False
+
+    def offsets_committed(self) -> None:
+        """Some group has committed some offset."""
+        if self.held:
+            held, self.held = self.held, set()
+            for each in held:
+                each.wake()
+
+    def look_at(self, partition: Partition, view: View, *, is_used: bool) -> None:
+        """The partition's lanes or its settings may have changed."""
+        release = partition.demand
+        if release is None and (lanes.is_on(partition.config) or (is_used and not _is_empty(view))):
+            release = partition.demand = LaneRelease(partition, view, self)
+        if isinstance(release, LaneRelease):
+            if self.is_started:
+                release.changed()
+            else:
+                self._emptying.add(release)
+
+
+class _Settling(NamedTuple):
+    """Wants all runs before the one of this number."""
+
+    number: int
+    settled: Pending
+
+
+class LaneRelease:
+    """Demand for what waits in one partition's lanes."""
+
+    __slots__ = ("_is_busy", "_is_failing", "_outstanding", "_partition", "_readers", "_settling", "_shared", "_view")
+
+    counts_shares = True
+
+    def __init__(self, partition: Partition, view: View, shared: Releases) -> None:
+        self._partition = partition
+        self._view = view
+        self._shared = shared
+        self._readers: dict[object, int] = {}  # and how many bytes each would take
+        self._settling: deque[_Settling] = deque()
+        self._outstanding = Outstanding(view)
+        self._is_busy = False  # with a release that is not committed
+        self._is_failing = False
+
+    # -- who wants something ---------------------------------------------------------------------------------------
+    def asked(self, reader: object, max_bytes: int) -> bool:
+        self._readers[reader] = max(1, max_bytes)
+        return self.wake()
+
+    def left(self, reader: object) -> None:
+        self._readers.pop(reader, None)
+
+    def settle(self) -> Pending:
+        settled = Pending()
+        try:
+            self._settling.append(_Settling(_summary(self._view).next_number, settled))
+        except KafkaError as error:
+            settled.resolve(error)
+        else:
+            self.wake()
+        return settled
+
+    def changed(self) -> None:
+        """More may wait, or the settings may be others: see to it when that is written."""
+        if not self._is_busy and self._is_wanted:
+            self._view.newest_turn.add_done_callback(self._written)
+
+    def _written(self, _: Pending) -> None:
+        self.wake()
+
+    @property
+    def _is_wanted(self) -> bool:
+        return bool(self._readers or self._settling) or not lanes.is_on(self._partition.config)
+
+    # -- releasing -------------------------------------------------------------------------------------------------
+    def wake(self) -> bool:
+        """Release some records, if they are wanted; whether some are on their way."""
+        if self._is_busy or not self._is_wanted or not self._shared.is_started:
+            return self._is_busy
+        self._is_busy = True
+        try:
+            released = self._release()
+        except Exception as error:  # noqa: BLE001 - those who wait hear of it, or try again
+            self._fail(error)
+            released = None
+        if released is None:
+            self._is_busy = False
+            return False
+        released.add_done_callback(self._ended)
+        return True
+
+    def _release(self) -> Pending | None:
+        draft = Draft(self._view)
+        waiting = Lanes(draft)
+        taken: list[Taken] = []
+        while not taken:
+            limit = self._limit(waiting.summary)
+            if limit is not None:
+                taken = waiting.take(limit, self._shared.opened)
+            if not taken and not self._settling:
+                self._rest(waiting.summary)
+                return None
+            if not taken:
+                self._settling.popleft().settled.resolve()
+        waiting.finish()
+        return self._append(draft, taken)
+
+    def _limit(self, waiting: Summary) -> Limit | None:
+        """How much can be released now; None: nothing."""
+        config = self._partition.config
+        size = min(BYTES_AT_ONCE, config.segment_bytes // 2)
+        if not waiting.waiting:
+            return None
+        if self._settling:
+            return Limit(AT_ONCE, size, self._settling[0].number)
+        if not lanes.is_on(config):
+            return Limit(AT_ONCE, size)
+        records = config.kompat_priority_release_max_records
+        if config.kompat_priority_window:
+            records = min(records, config.kompat_priority_window - self._count_outstanding())
+            if records <= 0:
+                self._shared.held.add(self)
+        return Limit(records, min(size, max(self._readers.values()))) if records > 0 and self._readers else None
+
+    def _count_outstanding(self) -> int:
+        partition = self._partition
+        return self._outstanding.count(self._shared.furthest_committed(partition.topic, partition.index))
+
+    def _append(self, draft: Draft, taken: Sequence[Taken]) -> Pending:
+        partition, shared = self._partition, self._shared
+        count = sum(len(each.records) for each in taken)
+        if partition.config.kompat_priority_window:
+            self._outstanding.add(draft, partition.log_end_offset, count)
+        else:
+            self._outstanding.forget(draft)
+        batch = _batch(taken, partition.config, shared.clock.now())
+        size = len(batch)
+        self._readers = {reader: left - size for reader, left in self._readers.items() if left > size}
+        appended = partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=draft.writes())
+        shared.released += count
+        return appended.pending
+
+    def _ended(self, done: Pending) -> None:
+        self._is_busy = False
+        if done.error is not None:
+            self._fail(done.error)
+        else:
+            self._is_failing = False
+            self.wake()
+
+    def _fail(self, error: Exception) -> None:
+        """Tell those who have to hear it. Readers come again, and so it is tried again."""
+        self._outstanding.reload()
+        self._shared.opened.clear()
+        told = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        while self._settling:
+            self._settling.popleft().settled.resolve(told)
+        if not self._is_failing and not self._partition.is_dropped:  # told once, not with every attempt
+            self._is_failing = True
+            logger.error("%s cannot release what waits, and goes on trying: %s", self._partition, error)
+
+    def _rest(self, waiting: Summary) -> None:
+        """There is nothing to do. Where there will not be either, the partition is an ordinary one again."""
+        config = self._partition.config
+        if not waiting.waiting and not waiting.undecided and not lanes.is_on(config):
+            self._partition.demand = None
+
+
+@dataclass(slots=True)
+class OpenedRuns:
+    """Records of runs that are released in parts, of all partitions: a few."""
+
+    _runs: dict[bytes, list[Record]] = field(default_factory=dict)
+
+    def take(self, run: bytes) -> list[Record] | None:
+        return self._runs.pop(run, None)
+
+    def keep(self, run: bytes, records: list[Record]) -> None:
+        if sum(len(record.value or b"") for record in records) <= KEPT_BYTES:
+            self._runs[run] = records
+            if len(self._runs) > RUNS_KEPT:
+                del self._runs[next(iter(self._runs))]
+
+    def clear(self) -> None:
+        self._runs.clear()
+
+
+def _is_empty(view: View) -> bool:
+    summary = _summary(view)
+    return not summary.waiting and not summary.undecided
+
+
+def _summary(view: View) -> Summary:
+    return Summary.decode(view.get(lanes.SUMMARY))
+
+
+def _batch(taken: Sequence[Taken], config: TopicConfig, now: Millis) -> bytearray:
+    codec = codec_of(config, producers=taken[0].codec)
+    # What has waited for long gets the time of its release: by its own, retention might take it at once.
+    oldest = now - config.retention_ms // 2 if config.delete and config.retention_ms >= 0 else None
+    records: list[Record] = []
+    for run in taken:
+        timestamp = now if oldest is not None and run.parked_at < oldest else None
+        records += _delivered(run, len(records), timestamp)
+    return build_batch(records, compression=codec)
+
+
+def _delivered(run: Taken, place: int, timestamp: Millis | None) -> Iterator[Record]:
+    """As they were sent, with headers that tell where their slots are."""
+    slot = run.slot
+    for offset, record in enumerate(run.records, place):
+        added: headers.Headers = ()
+        if slot is not None:
+            added = (
+                (headers.ORIGINAL_OFFSET, b"%d" % (slot + record.offset)),
+                (headers.ORIGINAL_TIMESTAMP, b"%d" % record.timestamp),
+            )
+        time = record.timestamp if timestamp is None else timestamp
+        yield Record(offset, time, record.key, record.value, (*record.headers, *added))
