@@ -3,6 +3,9 @@
 A command's records are applied as soon as they are appended, so that the next command sees them and need not wait. What
 it decided is answered only when it is committed, and so is what others decided after it. Should a commit fail, what the
 machine believes is no longer what the log says: it is built anew from the log before anybody is answered again.
+
+It runs where its partition is led. A broker that loses the lead forgets the machine, one that gains it builds it from the
+log; on the others commands are refused, NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -13,16 +16,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from kompat.clock import Clock
+from kompat.coordination import reading
 from kompat.coordination.batches import PlainBatches
 from kompat.coordination.decision import Decision
 from kompat.coordination.machine import BatchCodec, Codec, Machine, Patient, Snapshotting, Timed
 from kompat.coordination.snapshots import Snapshots
 from kompat.coordination.timers import Alarm
-from kompat.errors import ErrorCode, KafkaError, StorageError
+from kompat.errors import ErrorCode, KafkaError
 from kompat.log.commit import Pending
-from kompat.log.partition import Isolation, Origin, Partition, ReadResult
+from kompat.log.partition import Origin, Partition
 from kompat.log.store import PartitionStore
-from kompat.protocol.records import read_header, split_batches
 from kompat.types import Millis, Offset
 
 M = TypeVar("M", bound=Machine[Any])
@@ -31,7 +34,6 @@ R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
 
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-_READ_BYTES = 4 << 20
 _SNAPSHOT_AFTER_BYTES = 1 << 20  # of log since the last one, and no less than that one's size
 _JUMP_MS = 1000  # of the wall clock against steady time; less is drift, and waits until it has come to that
 _TURN_SECONDS = 0.01  # a long replay lets others run this often
@@ -61,9 +63,11 @@ class Runtime(Generic[M, R]):
         ticked: Callable[[Any], None] | None = None,
         failures: Mapping[ErrorCode, ErrorCode] | None = None,
         snapshot_after: int = _SNAPSHOT_AFTER_BYTES,
+        is_leading: bool = True,
     ) -> None:
         """`store` is the partition's: there snapshots are kept, if the machine makes any. `ticked` hears the replies to the
-        machine's ticks, for nobody else has asked. `failures`: what callers are told where the log fails."""
+        machine's ticks, for nobody else has asked. `failures`: what callers are told where the log fails. `is_leading`: False
+        where it has to wait for `lead`."""
         self._make = make
         self._batches: BatchCodec[R] = batches or PlainBatches(codec)
         self.partition = partition
@@ -77,6 +81,7 @@ class Runtime(Generic[M, R]):
         self._tail = Pending.done()  # the newest append
         self._loading: asyncio.Task[None] | None = None
         self._is_loaded = False
+        self._is_leading = is_leading
         self.machine: M = make()
         can_snapshot = store is not None and isinstance(self.machine, Snapshotting)
         self._snapshots = Snapshots(store, codec) if store is not None and can_snapshot else None
@@ -162,14 +167,36 @@ class Runtime(Generic[M, R]):
         if self._alarm is not None:
             self._alarm.arm()
 
+    # -- leading ---------------------------------------------------------------------------------------------------
+    @property
+    def is_leading(self) -> bool:
+        return self._is_leading
+
+    def lead(self) -> asyncio.Task[None]:
+        """This broker leads the partition from now on: take up what was under way."""
+        self.resign()
+        self._is_leading = True
+        self._loading = asyncio.ensure_future(self._load())
+        return self._loading
+
+    def resign(self) -> None:
+        """Another broker leads the partition, or will: what it writes makes this machine's state void."""
+        self._is_leading = self._is_loaded = False
+        if self._loading is not None:
+            self._loading.cancel()
+            self._loading = None
+        self.machine = self._make()
+
     # -- loading ---------------------------------------------------------------------------------------------------
     async def load(self) -> None:
         """Build the machine from its snapshot and the log after it."""
         while not self._is_loaded:
+            if not self._is_leading:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             if self._loading is None:
                 self._loading = asyncio.ensure_future(self._load())
             try:
-                await asyncio.shield(self._loading)
+                await _unless_resigned(self._loading)
             finally:
                 if self._loading is not None and self._loading.done():
                     self._loading = None
@@ -199,31 +226,20 @@ class Runtime(Generic[M, R]):
             self._alarm.arm()
 
     async def _replay(self, machine: M, position: Offset) -> Offset:
-        try:
-            found = await self._read(position)
-        except StorageError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        found = await reading.read(self.partition, position)
         if not found.buffers:  # the cleaner may have left nothing behind this point
             return max(position, found.high_watermark)
         loop = asyncio.get_running_loop()
         pause = loop.time() + _TURN_SECONDS
-        for batch in (batch for buffer in found.buffers for batch in split_batches(memoryview(buffer))):
-            header = read_header(batch)
-            for offset, record in self._batches.decode(batch):
-                if offset >= position:
-                    machine.apply(record)
-            position = Offset(header.last_offset + 1)
-            self._since_snapshot += header.size
+        for written in reading.decode(found, position, self._batches):
+            for record in written.records:
+                machine.apply(record)
+            position = written.end
+            self._since_snapshot += written.size
             if loop.time() > pause:
                 await asyncio.sleep(0)
                 pause = loop.time() + _TURN_SECONDS
         return position
-
-    async def _read(self, position: Offset) -> ReadResult:
-        found = self.partition.read(position, _READ_BYTES, Isolation.READ_UNCOMMITTED)
-        if found is None:
-            found = await self.partition.read_stored(position, _READ_BYTES, Isolation.READ_UNCOMMITTED)
-        return found
 
     # -- snapshots -------------------------------------------------------------------------------------------------
     def _is_snapshot_due(self) -> bool:
@@ -237,15 +253,19 @@ class Runtime(Generic[M, R]):
         if not (self._is_loaded and self._is_snapshot_due() and self._snapshots and isinstance(machine, Snapshotting)):
             return  # another command was faster, or what was under way has failed
         end = self.partition.log_end_offset
-        self._snapshot_size = self._snapshots.stage(machine.snapshot(), end, self._clock.now())
+        snapshot = self._snapshots.encode(machine.snapshot(), end, self._clock.now())
+        self._snapshot_size = len(snapshot[1] or b"")
         self._since_snapshot = 0
         # In one write with the snapshot: the log before it is of no use any more. Should that fail, the old one is
         # still there, and the next is due when the log has grown by as much again.
         with contextlib.suppress(KafkaError):
+            self.partition.write_states([snapshot])
             await self.partition.delete_records(end)
 
     # -- time ------------------------------------------------------------------------------------------------------
     def _next_deadline(self) -> Millis | None:
+        if not self._is_leading:
+            return None
         if not self._is_loaded:
             return Millis(0)
         return cast("Timed[R]", self.machine).next_deadline()
@@ -268,6 +288,8 @@ class Runtime(Generic[M, R]):
             if self._alarm is not None:
                 self._alarm.close()
             return
+        if not self._is_leading:
+            return
         reply = await self.run(lambda machine: cast("Timed[R]", machine).tick(self._clock.now()))
         if self._ticked is not None:
             self._ticked(reply)
@@ -280,6 +302,16 @@ class Runtime(Generic[M, R]):
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
         await _quietly(self._tail)
+
+
+async def _unless_resigned(loading: asyncio.Task[None]) -> None:
+    """Wait for a load; one that was given up leaves it to the caller to look again."""
+    try:
+        await asyncio.shield(loading)
+    except asyncio.CancelledError:
+        current = asyncio.current_task()
+        if not loading.cancelled() or (current is not None and current.cancelling()):
+            raise
 
 
 async def _quietly(pending: Pending) -> None:

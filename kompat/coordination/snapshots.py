@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from kompat.coordination.batches import encoded
 from kompat.coordination.machine import Codec
 from kompat.errors import DamagedData, KafkaError
+from kompat.log.intake import StateWrite
 from kompat.log.store import PartitionStore
 from kompat.protocol.records import Compression, build_batch, check_batch, iterate, split_batches
 from kompat.types import Millis, Offset
@@ -48,11 +49,10 @@ class Snapshots(Generic[R]):
         offset = Offset(_NEXT_OFFSET.unpack_from(stored)[0])
         return Snapshot([record for record in found if record is not None], offset, len(stored))
 
-    def stage(self, records: Iterable[R], next_offset: Offset, now: Millis) -> int:
-        """Stage a new snapshot in place of the old one; its size in bytes."""
+    def encode(self, records: Iterable[R], next_offset: Offset, now: Millis) -> StateWrite:
+        """A new snapshot, to be written in place of the old one."""
         value = bytearray(_NEXT_OFFSET.pack(next_offset))
         rest = iter(records)
         while part := list(islice(rest, _RECORDS_PER_BATCH)):
             value += build_batch(encoded(part, self._codec, now), compression=Compression.ZSTD)
-        self._store.put_state(_NAME, bytes(value))
-        return len(value)
+        return _NAME, bytes(value)

@@ -75,9 +75,11 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(name=NAMES, count=st.integers(0, 6))
     def grow(self, name: str, count: int) -> None:
+        known = self.cluster.machine.state.topics.get(name)
+        factor = known.replication_factor if known is not None else 0
         found = self.cluster.do(self.cluster.machine.create_partitions([MorePartitions(name, count)], start=0))
 
-        is_good = count > self.model.topics.get(name, 1 << 30)
+        is_good = count > self.model.topics.get(name, 1 << 30) and factor <= len(self.model.brokers)
         assert (found[name] is None) == is_good
         if is_good:
             self.model.topics[name] = count

@@ -1,0 +1,173 @@
+"""Follows a machine's committed records on a broker that need not lead its partition.
+
+The runtime decides, on the leader; whoever only has to know what was decided reads it from its own replica of the log, as
+far as that is committed. So a view of the state is the same on the leader and on the others, only a little later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from kompat.coordination import reading
+from kompat.coordination.batches import PlainBatches
+from kompat.coordination.machine import BatchCodec, Codec, Machine
+from kompat.coordination.snapshots import Snapshots
+from kompat.errors import ErrorCode, KafkaError
+from kompat.log.partition import Partition, ReadResult
+from kompat.types import Offset
+
+logger = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Machine[Any])
+M_contra = TypeVar("M_contra", contravariant=True)
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
+
+_RETRY = 1.0  # seconds, after a read that failed
+
+
+class FollowListener(Protocol[M_contra, R_contra]):
+    def rebuilt(self, machine: M_contra) -> None:
+        """All that was heard before is void; the machine is the listener's to keep."""
+        ...
+
+    def committed(self, records: Sequence[R_contra]) -> None: ...
+
+
+class Following(Generic[M, R]):
+    def __init__(
+        self,
+        make: Callable[[], M],
+        codec: Codec[R],
+        partition: Partition,
+        listener: FollowListener[M, R],
+        batches: BatchCodec[R] | None = None,
+    ) -> None:
+        self._make = make
+        self._batches: BatchCodec[R] = batches or PlainBatches(codec)
+        self._snapshots = Snapshots(partition.store, codec)
+        self._partition = partition
+        self._listener = listener
+        self._task: asyncio.Task[None] | None = None  # reads what is not in memory
+        self._waiters: list[tuple[Offset, asyncio.Future[None]]] = []
+        self._is_closed = False
+        self.position = Offset(0)  # the next offset that the listener has not heard of
+
+    async def start(self) -> None:
+        """Build the machine from what is committed, and follow from there on."""
+        await self._load()
+        self._partition.watch(self._advanced)
+        self._advanced(self._partition)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        self._partition.unwatch(self._advanced)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for _, waiter in self._waiters:
+            waiter.cancel()
+
+    async def reach(self, offset: Offset, seconds: float) -> bool:
+        """Wait until all before an offset has been heard of; whether that was so in time."""
+        if self.position >= offset:
+            return True
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((offset, waiter))
+        try:
+            await asyncio.wait_for(waiter, seconds)
+        except TimeoutError:
+            return False
+        finally:
+            with contextlib.suppress(ValueError):
+                self._waiters.remove((offset, waiter))
+        return True
+
+    # -- following -------------------------------------------------------------------------------------------------
+    def _advanced(self, _: object) -> None:
+        if self._task is not None or self._is_closed:
+            return
+        try:
+            while self.position < self._partition.high_watermark:
+                found = reading.read_memory(self._partition, self.position)
+                if found is None:
+                    break
+                self._take(found)
+            else:
+                return
+        except KafkaError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # it was dropped
+                return
+        self._task = asyncio.ensure_future(self._catch_up())
+        self._task.add_done_callback(self._caught_up)
+
+    def _take(self, found: ReadResult) -> None:
+        if not found.buffers:  # the cleaner may have left nothing behind this point
+            self.position = max(self.position, found.high_watermark)
+        for written in reading.decode(found, self.position, self._batches):
+            # Moved first: whoever is told may look at it.
+            self.position = written.end
+            self._listener.committed(written.records)
+        self._wake()
+
+    def _wake(self) -> None:
+        for offset, waiter in self._waiters:
+            if offset <= self.position and not waiter.done():
+                waiter.set_result(None)
+
+    async def _catch_up(self) -> None:
+        while self.position < self._partition.high_watermark:
+            try:
+                if self.position < self._partition.log_start_offset:
+                    await self._load()  # a snapshot has taken the place of what was not read
+                else:
+                    self._take(await reading.read(self._partition, self.position))
+            except KafkaError as error:
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                    logger.warning("%s cannot be followed: %s", self._partition, error)
+                    await asyncio.sleep(_RETRY)
+
+    def _caught_up(self, done: asyncio.Task[None]) -> None:
+        self._task = None
+        if done.cancelled():
+            return
+        if done.exception() is not None:
+            logger.error("%s is not followed any more", self._partition, exc_info=done.exception())
+            return
+        self._advanced(self._partition)
+
+    # -- loading ---------------------------------------------------------------------------------------------------
+    async def _load(self) -> None:
+        while True:
+            machine, position = self._make(), self._partition.log_start_offset
+            snapshot = self._snapshots.read()
+            if snapshot is not None:
+                position = snapshot.next_offset
+                for record in snapshot.records:
+                    machine.apply(record)
+            try:
+                position = await self._replay(machine, position)
+            except KafkaError as error:
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                await asyncio.sleep(0)  # a newer snapshot has come meanwhile
+                continue
+            break
+        self.position = position
+        self._listener.rebuilt(machine)
+        self._wake()
+
+    async def _replay(self, machine: M, position: Offset) -> Offset:
+        while position < self._partition.high_watermark:
+            found = await reading.read(self._partition, position)
+            if not found.buffers:
+                return max(position, found.high_watermark)
+            for written in reading.decode(found, position, self._batches):
+                for record in written.records:
+                    machine.apply(record)
+                position = written.end
+        return position

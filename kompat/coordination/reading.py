@@ -1,0 +1,50 @@
+"""Reading a machine's records back from its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kompat.coordination.machine import BatchCodec
+from kompat.errors import ErrorCode, KafkaError, StorageError
+from kompat.log.partition import Isolation, Partition, ReadResult
+from kompat.protocol.records import read_header, split_batches
+from kompat.types import Offset
+
+R = TypeVar("R")
+
+READ_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Generic[R]):
+    """What one batch of the log says."""
+
+    records: list[R]
+    end: Offset  # the next offset after it
+    size: int
+
+
+def read_memory(partition: Partition, position: Offset) -> ReadResult | None:
+    """None: it has to be read from the store."""
+    return partition.read(position, READ_BYTES, Isolation.READ_UNCOMMITTED)
+
+
+async def read(partition: Partition, position: Offset) -> ReadResult:
+    """What is committed from a position on, a few megabytes at a time."""
+    try:
+        found = read_memory(partition, position)
+        if found is None:
+            found = await partition.read_stored(position, READ_BYTES, Isolation.READ_UNCOMMITTED)
+    except StorageError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    return found
+
+
+def decode(found: ReadResult, position: Offset, batches: BatchCodec[R]) -> Iterator[Written[R]]:
+    """The records from a position on, batch by batch."""
+    for batch in (batch for buffer in found.buffers for batch in split_batches(memoryview(buffer))):
+        header = read_header(batch)
+        records = [record for offset, record in batches.decode(batch) if offset >= position]
+        yield Written(records, Offset(header.last_offset + 1), header.size)
