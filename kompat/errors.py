@@ -5,6 +5,11 @@ Exception
 ├── ProtocolError   the bytes are not the protocol: the connection is closed
 ├── StorageError    the disk refused: what was under way is answered KAFKA_STORAGE_ERROR
 ├── DamagedData     stored data contradicts itself: the broker does not start, and says what to do
+├── PeerError       another broker could not be asked: whoever asked decides what that means
+│   ├── PeerUnavailable   there is no link to it, or it was lost before the answer
+│   │   └── PeerBusy      it has too much under way
+│   ├── PeerTimeout       it has not answered in time
+│   └── PeerFailed        it tried, and failed
 └── ConfigError     a setting is unknown or malformed: the broker does not start
 
 Anything else that reaches the dispatcher is a bug: it is logged once and answered UNKNOWN_SERVER_ERROR.
@@ -172,6 +177,33 @@ class StorageError(Exception):
 
 class DamagedData(Exception):  # noqa: N818 - it names a state of the disk, not a mistake of the caller
     """Stored data contradicts itself. The message says what was found and what the operator can do."""
+
+
+class PeerError(Exception):
+    """Another broker has not given an answer."""
+
+
+class PeerUnavailable(PeerError):  # noqa: N818 - it names a state of the other broker
+    """There is no link to the broker, or it was lost before the answer. `is_sent`: it may have done what was asked."""
+
+    def __init__(self, message: str, *, is_sent: bool) -> None:
+        super().__init__(message)
+        self.is_sent = is_sent
+
+
+class PeerBusy(PeerUnavailable):
+    """The broker has too much under way, and has done nothing of what was asked."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, is_sent=False)
+
+
+class PeerTimeout(PeerError):  # noqa: N818 - as above
+    """The broker has not answered in time; it may have done what was asked."""
+
+
+class PeerFailed(PeerError):  # noqa: N818 - as above
+    """The broker tried to do what was asked, and failed."""
 
 
 class ConfigError(Exception):

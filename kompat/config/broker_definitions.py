@@ -103,6 +103,11 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
 # What Kafka has no setting for.
 OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("kompat.cache.bytes", "long", "134217728", "0..", "", "Bytes of recent batches that are kept in memory for readers at the tail of their logs."),
+    ("kompat.cluster.secret", "password", None, "", "", "What the brokers of a cluster have in common and nobody else knows, 16 characters at least: by it they know each other."),
+    ("kompat.cluster.secret.file", "string", None, "", "", "A file that holds the cluster's secret, read at the start; white space around it does not count."),
+    ("kompat.cluster.tls.ca.file", "string", None, "", "", "The certificates (PEM) of whoever signs those of the cluster's brokers. With this, links between brokers are encrypted, and both ends must show a certificate."),
+    ("kompat.cluster.tls.cert.file", "string", None, "", "", "This broker's certificate chain (PEM). One with names like `kompat-1` is good for those node ids only, one without for any."),
+    ("kompat.cluster.tls.key.file", "string", None, "", "", "The key (PEM) of `kompat.cluster.tls.cert.file`, without a password."),
     ("kompat.dedup.window.ms", "long", "120000", "0..", "cluster", "How long a partition remembers the message ids it has seen, unless the topic says otherwise; 0 for not at all."),
     ("kompat.delay.max.ms", "long", "604800000", "0..", "cluster", "The longest a record may ask to be delivered later, unless the topic says otherwise."),
     ("kompat.delivery.order", "string", "offset", "offset|priority", "cluster", "In which order consumers get records, unless the topic says otherwise: by `offset`, or by `priority`, out of lanes."),
