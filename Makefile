@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
-NATIVE := $(shell find kompat/native -name '*.rs' -not -path '*/target/*') kompat/native/Cargo.toml kompat/native/Cargo.lock
+NATIVE := $(shell find kompat/native kompat/raft/native -name '*.rs' -not -path '*/target/*') kompat/native/Cargo.toml kompat/native/Cargo.lock
 SOURCES := kompat tests interop_tests benchmarks
 ARGS ?=
 

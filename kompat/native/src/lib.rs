@@ -3,6 +3,8 @@
 mod compression;
 mod fault;
 mod python;
+#[path = "../../raft/native/mod.rs"]
+mod raft;
 mod records;
 
 use pyo3::prelude::*;
@@ -11,5 +13,6 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fault::register(module)?;
     compression::register(module)?;
-    records::register(module)
+    records::register(module)?;
+    raft::register(module)
 }

@@ -1,0 +1,199 @@
+//! Messages between replicas: a header in protobuf without the payloads, and the payloads as Python's objects.
+
+use bytes::Bytes;
+use protobuf::{CodedOutputStream, Message as _};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyList};
+use raft::eraftpb::{self, EntryType, MessageType};
+
+use super::fault::refused;
+use super::membership::{self, ConfState};
+use super::outcome::{Message, Snapshot};
+use super::payload;
+
+/// Terms, indices and ids stay far below this, so that no sum of them overflows.
+const LIMIT: u64 = 1 << 62;
+
+fn encode(py: Python<'_>, message: &eraftpb::Message) -> PyResult<Py<PyAny>> {
+    let size = message.compute_size() as usize;
+    let failed = |error: protobuf::ProtobufError| PyRuntimeError::new_err(error.to_string());
+    let bytes = PyBytes::new_with(py, size, |buffer| {
+        let mut stream = CodedOutputStream::bytes(buffer);
+        message.write_to_with_cached_sizes(&mut stream).map_err(failed)?;
+        stream.flush().map_err(failed)
+    })?;
+    Ok(bytes.into_any().unbind())
+}
+
+pub fn snapshot_object(py: Python<'_>, snapshot: &eraftpb::Snapshot) -> PyResult<Py<Snapshot>> {
+    let metadata = snapshot.get_metadata();
+    let members = Py::new(py, ConfState::from(metadata.get_conf_state()))?;
+    let data = PyBytes::new(py, &snapshot.data).into_any().unbind();
+    Py::new(py, Snapshot { index: metadata.index, term: metadata.term, members, data })
+}
+
+fn describe(py: Python<'_>, message: &eraftpb::Message, header: Py<PyAny>) -> PyResult<Message> {
+    let snapshot = match message.get_msg_type() {
+        MessageType::MsgSnapshot => Some(snapshot_object(py, message.get_snapshot())?),
+        _ => None,
+    };
+    Ok(Message {
+        sender: message.from,
+        to: message.to,
+        kind: message.get_msg_type() as u8,
+        term: message.term,
+        header,
+        payloads: PyList::empty(py).unbind(),
+        snapshot,
+    })
+}
+
+/// The message as Python sends it: the payloads leave as the objects they came in as.
+pub fn outgoing(py: Python<'_>, mut message: eraftpb::Message) -> PyResult<Py<Message>> {
+    let payloads = PyList::new(py, message.entries.iter().map(|entry| payload::object(py, &entry.data)))?.unbind();
+    for entry in message.mut_entries().iter_mut() {
+        entry.data = Bytes::new();
+    }
+    let header = encode(py, &message)?;
+    let described = describe(py, &message, header)?;
+    Py::new(py, Message { payloads, ..described })
+}
+
+/// An append that grew beyond `max_bytes` while raft-rs batched, as several that follow each other.
+pub fn split(message: eraftpb::Message, max_bytes: u64) -> Vec<eraftpb::Message> {
+    let total: u64 = message.entries.iter().map(|entry| entry.data.len() as u64).sum();
+    if message.get_msg_type() != MessageType::MsgAppend || total <= max_bytes {
+        return vec![message];
+    }
+    let mut shell = message;
+    let entries = shell.take_entries().into_vec();
+    let mut parts: Vec<eraftpb::Message> = Vec::new();
+    let mut bytes = 0;
+    for entry in entries {
+        let size = entry.data.len() as u64;
+        if parts.is_empty() || bytes + size > max_bytes {
+            let mut part = shell.clone();
+            if let Some(last) = parts.last().and_then(|part| part.entries.last()) {
+                part.index = last.index;
+                part.log_term = last.term;
+            }
+            parts.push(part);
+            bytes = 0;
+        }
+        bytes += size;
+        if let Some(part) = parts.last_mut() {
+            part.mut_entries().push(entry);
+        }
+    }
+    parts
+}
+
+fn parse(header: &[u8]) -> PyResult<eraftpb::Message> {
+    let mut message = eraftpb::Message::default();
+    message.merge_from_bytes(header).map_err(|error| refused(format!("the header is no message: {error}")))?;
+    Ok(message)
+}
+
+/// What a header says, without giving it to a group: a snapshot's bulk is fetched before its message is stepped.
+#[pyfunction]
+pub fn describe_message(py: Python<'_>, header: PyBackedBytes) -> PyResult<Py<Message>> {
+    let message = parse(&header)?;
+    let object = PyBytes::new(py, &header).into_any().unbind();
+    Py::new(py, describe(py, &message, object)?)
+}
+
+/// A peer's message, its payloads put back. What cannot come from a correct peer is refused here: raft-rs would panic.
+pub fn incoming(header: &[u8], payloads: Vec<Bound<'_, PyAny>>) -> PyResult<eraftpb::Message> {
+    let mut message = parse(header)?;
+    if message.entries.len() != payloads.len() {
+        return Err(refused(format!("{} payloads for {} entries", payloads.len(), message.entries.len())));
+    }
+    for (entry, object) in message.mut_entries().iter_mut().zip(&payloads) {
+        if !entry.data.is_empty() {
+            return Err(refused("a payload inside of the header"));
+        }
+        entry.data = payload::borrow(object)?;
+    }
+    Ok(message)
+}
+
+/// Refuse what no correct peer sends to this replica, whose log ends at `last`.
+pub fn check(message: &eraftpb::Message, id: u64, last: u64, term: u64) -> PyResult<()> {
+    let kind = message.get_msg_type();
+    if !is_from_peers(kind) {
+        return Err(refused(format!("{kind:?} does not come from a peer")));
+    }
+    if message.to != id || message.from == id || message.from == 0 {
+        return Err(refused(format!("a message from {} to {} has come to {id}", message.from, message.to)));
+    }
+    if (message.term == 0) != (kind == MessageType::MsgReadIndex) {
+        return Err(refused(format!("{kind:?} in term {}", message.term)));
+    }
+    let numbers = [message.from, message.term, message.log_term, message.index, message.commit, message.reject_hint];
+    if numbers.iter().any(|number| *number >= LIMIT) {
+        return Err(refused("a number out of range"));
+    }
+    match kind {
+        MessageType::MsgAppend => check_append(message),
+        MessageType::MsgHeartbeat if message.term >= term && message.commit > last => Err(refused(format!(
+            "the leader has seen this replica's log up to {}, and it ends at {last}: its disk has lost entries",
+            message.commit
+        ))),
+        MessageType::MsgAppendResponse if message.term == term && !message.reject && message.index > last => {
+            Err(refused(format!("a peer acknowledges {} of a log that ends at {last}", message.index)))
+        }
+        MessageType::MsgSnapshot => check_snapshot(message),
+        MessageType::MsgReadIndex if message.entries.len() != 1 => Err(refused("a read without a context")),
+        _ => Ok(()),
+    }
+}
+
+fn is_from_peers(kind: MessageType) -> bool {
+    !matches!(
+        kind,
+        MessageType::MsgHup
+            | MessageType::MsgBeat
+            | MessageType::MsgPropose
+            | MessageType::MsgUnreachable
+            | MessageType::MsgSnapStatus
+            | MessageType::MsgCheckQuorum
+            | MessageType::MsgTransferLeader
+    )
+}
+
+fn check_append(message: &eraftpb::Message) -> PyResult<()> {
+    let (mut index, mut term) = (message.index, message.log_term);
+    for entry in message.entries.iter() {
+        if entry.index != index + 1 || entry.term < term || entry.term > message.term {
+            return Err(refused(format!("entry {} of term {} after {index} of term {term}", entry.index, entry.term)));
+        }
+        (index, term) = (entry.index, entry.term);
+        if is_unreadable(entry) {
+            return Err(refused("an unreadable change of members"));
+        }
+    }
+    Ok(())
+}
+
+/// A change of members in a form that this engine never writes, or in none.
+fn is_unreadable(entry: &eraftpb::Entry) -> bool {
+    match entry.entry_type {
+        EntryType::EntryNormal => false,
+        EntryType::EntryConfChange => true,
+        EntryType::EntryConfChangeV2 => membership::parse(&entry.data).is_err(),
+    }
+}
+
+fn check_snapshot(message: &eraftpb::Message) -> PyResult<()> {
+    let metadata = message.get_snapshot().get_metadata();
+    if metadata.index == 0 || metadata.index >= LIMIT || metadata.term == 0 || metadata.term > message.term {
+        return Err(refused(format!("a snapshot of {} in term {}", metadata.index, metadata.term)));
+    }
+    let members = ConfState::from(metadata.get_conf_state());
+    if members.voters.is_empty() {
+        return Err(refused("a snapshot without members"));
+    }
+    members.check().map_err(|error| refused(format!("a snapshot's members: {error}")))
+}
