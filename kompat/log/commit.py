@@ -80,6 +80,7 @@ class GroupCommit:
         self._fsync = fsync
         self._interval = interval_ms / 1000
         self._on_failed = on_failed
+        self.before_flush: Callable[[], None] | None = None  # replicas have something to add to a turn at its end
         self._turn: Pending | None = None
         self._must_sync = fsync == "always"  # of this turn
         self._unsynced: list[Pending] = []  # written, waiting for the next sync
@@ -123,6 +124,8 @@ class GroupCommit:
         self._executor.shutdown()
 
     def _flush(self) -> None:
+        if self.before_flush is not None and self._turn is not None:
+            self.before_flush()
         turn, self._turn = self._turn, None
         if turn is None:  # close() was faster
             return

@@ -15,7 +15,7 @@ from kompat.log.results import Appended, Origin
 from kompat.log.store import Entry, EntryKind
 from kompat.log.validation import Writable
 from kompat.protocol.records import HEADER_SIZE, NO_NAMES, BatchHeader, ControlType, stamp
-from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset, RaftIndex
+from kompat.types import NO_TIMESTAMP, Buffer, LeaderEpoch, Millis, Offset, RaftIndex
 
 _DATA: Final = EntryKind.DATA
 NEVER: Final = 2**63 - 1  # flush.messages and flush.ms: leave it to the operating system
@@ -28,8 +28,8 @@ class Appending(LogCore):
         self, records: Writable, *, origin: Origin = Origin.CLIENT, writes: Sequence[StateWrite] = ()
     ) -> Appended:
         """Judge, stamp in place and stage one batch, and states along. Its bytes are the log's from here on. Raises KafkaError."""
-        if self.is_dropped:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self.is_dropped or self.replica is not None:
+            self._check_open(origin)
         now, config, state, intake = self._clock.now(), self.config, self.state, self.intake
         marker = None
         if origin is Origin.CLIENT:
@@ -51,17 +51,28 @@ class Appending(LogCore):
         self._make_room(len(batch), header, now)
         base = state.log_end_offset
         stamp(batch, base, self.leader_epoch)
-        entry = self._stage(batch, header, base)
+        payload = self.replica.propose(batch, writes) if self.replica is not None else b""
+        entry = self._stage(batch, header, base, self.leader_epoch, payload)
         if entry.producer_id >= 0:
-            if marker is None:
-                recovery.add_batch(state.producers, entry)
-            else:
-                self._end_transaction(entry, *marker)
-        if writes:
-            self._stage_states(writes, turn)
+            self._note_producer(entry, marker)
         self._turns[turn] = state.log_end_offset
         append_time = NO_TIMESTAMP if config.message_timestamp_type == "CreateTime" else header.max_timestamp
-        return Appended(base, entry.last_offset, Millis(append_time), state.log_start_offset, turn)
+        committed = turn if self.replica is None else self.replica.staged(entry, payload, writes, turn)
+        if writes and self.replica is None:
+            self._stage_states(writes, turn)
+        return Appended(base, entry.last_offset, Millis(append_time), state.log_start_offset, committed, turn)
+
+    def _note_producer(self, entry: Entry, marker: tuple[ControlType, int] | None) -> None:
+        if marker is None:
+            recovery.add_batch(self.state.producers, entry)
+        else:
+            self._end_transaction(entry, *marker)
+
+    def _check_open(self, origin: Origin) -> None:
+        if self.is_dropped:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self.replica is not None:
+            self.replica.admit(internal=origin is Origin.INTERNAL)
 
     def _admit(self, header: BatchHeader) -> PastBatch | None:
         """Judge what a numbering producer sends; the batch that it repeats, where it does."""
@@ -73,13 +84,13 @@ class Appending(LogCore):
             transactional=header.is_transactional,
         )
 
-    def _stage(self, batch: Buffer, header: BatchHeader, base: Offset) -> Entry:
+    def _stage(self, batch: Buffer, header: BatchHeader, base: Offset, epoch: LeaderEpoch, payload: bytes) -> Entry:
         state = self.state
         size, timestamp = len(batch), Millis(header.max_timestamp)
         last = Offset(base + header.last_offset_delta)
         entry = Entry(
             state.next_index,
-            self.leader_epoch,
+            epoch,
             _DATA,
             base,
             last,
@@ -92,7 +103,7 @@ class Appending(LogCore):
         )
         active = state.segments.active
         try:
-            self.store.append(entry, batch, active.base_offset)
+            self.store.append(entry, batch, active.base_offset, payload)
         except StorageError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         active.add(base, size, timestamp)
@@ -151,9 +162,12 @@ class Appending(LogCore):
     def _duplicate(self, past: PastBatch) -> Appended:
         """The answer of the first time, which may still be under way."""
         if past.last_offset < self.high_watermark:
-            pending = Pending.done()
+            pending = written = Pending.done()
+        elif self.replica is not None:
+            pending, written = self.replica.promise_of(past.last_offset)
         else:
             under_way = (turn for turn, end in self._turns.items() if end > past.last_offset)
-            pending = next(under_way, None) or self._join_turn()
+            pending = written = next(under_way, None) or self._join_turn()
+        start = self.state.log_start_offset
         # Kafka answers the batch's own time here, also where the topic keeps the records' times.
-        return Appended(past.base_offset, past.last_offset, past.timestamp, self.state.log_start_offset, pending)
+        return Appended(past.base_offset, past.last_offset, past.timestamp, start, pending, written)

@@ -16,6 +16,7 @@ from kompat.log.commit import GroupCommit, Pending
 from kompat.log.demand import Demand
 from kompat.log.intake import Intake, StateWrite
 from kompat.log.producers import Producers
+from kompat.log.replicated import Replicated
 from kompat.log.segments import Segment, Segments
 from kompat.log.store import PartitionStore
 from kompat.log.waiters import Waiters
@@ -27,6 +28,7 @@ CHECKPOINT_EVERY = 4096  # entries: what a restart has to replay at most
 TIME_INDEX_EVERY = 64 * 1024
 
 T = TypeVar("T")
+Change = Callable[[], None]
 
 
 class LogCore:
@@ -52,6 +54,7 @@ class LogCore:
         "last_stable_offset",
         "leader_epoch",
         "log_id",
+        "replica",
         "state",
         "store",
         "topic",
@@ -81,6 +84,7 @@ class LogCore:
         self.is_dropped = False
         self.intake: Intake | None = None  # set from above, where extensions are heeded
         self.demand: Demand | None = None  # set from above, while records are held back for those who ask
+        self.replica: Replicated | None = None  # set from above, where there are other replicas of it
         self._turn: Pending | None = None  # that the newest append belongs to
         self._turns: dict[Pending, Offset] = {}  # under way, oldest first, and where the log ends after each
         self._waiters: Waiters[LogCore] | None = None  # most partitions never have one
@@ -142,10 +146,12 @@ class LogCore:
 
     def settle(self) -> Pending:
         """Commit the log as it stands: also what is written but could not be forced to disk, and so was not committed."""
-        return self._join_turn()
+        return self._join_turn() if self.replica is None else self.replica.settle()
 
     def write_states(self, writes: Sequence[StateWrite]) -> Pending:
-        """Write states of an extension, without an entry in the log."""
+        """Write states of an extension, without a batch in the log."""
+        if self.replica is not None:
+            return self.replica.propose_states(writes)
         turn = self._join_turn()
         self._stage_states(writes, turn)
         return turn
@@ -162,9 +168,16 @@ class LogCore:
 
     def _committed(self, turn: Pending) -> None:
         end = self._turns.pop(turn, None)
-        if end is None or turn.error is not None or end <= self.high_watermark:
+        if end is None or turn.error is not None:
             return
-        self.high_watermark = end
+        if self.replica is not None:
+            self.replica.written(turn)
+        elif end > self.high_watermark:
+            self.advance(end)
+
+    def advance(self, high_watermark: Offset) -> None:
+        """What lies before is committed."""
+        self.high_watermark = high_watermark
         self._update_stable_offset()
         if self._waiters:
             self._waiters.fire(self)
@@ -184,9 +197,16 @@ class LogCore:
 
     def reload(self) -> None:
         """The disk refused a turn: go back to what the store holds. Earlier turns may still be on their way."""
+        self.restore()
+        if self.replica is not None:
+            self.replica.failed()
+        else:
+            self.state.epochs.assign(self.leader_epoch, self.state.log_end_offset)
+
+    def restore(self) -> None:
+        """Forget what is in memory, and take up what the store holds."""
         self._recover()
         end = self.state.log_end_offset
-        self.state.epochs.assign(self.leader_epoch, end)
         self._turn = None
         self._turns = {turn: until for turn, until in self._turns.items() if until <= end}
         self._tail.clear(end)
@@ -211,39 +231,54 @@ class LogCore:
             self.store.delete_state(name)
         for segment in self.state.segments.sealed:
             self.store.put_state(checkpoint.segment_name(segment.base_offset), segment.encode())
-        self.write_checkpoint()
+        self.store.put_state(checkpoint.CHECKPOINT, checkpoint.encode(self.state))
         self._join_turn()
         self.state.is_rebuilt = False
 
     def _roll(self, now: Millis) -> None:
         state = self.state
         sealed = state.segments.roll(state.log_end_offset, state.next_index, now)
-        self.store.put_state(checkpoint.segment_name(sealed.base_offset), sealed.encode())
+        name, value = checkpoint.segment_name(sealed.base_offset), sealed.encode()
         self._jitter = self._roll_jitter(state.segments.active)
-        self.write_checkpoint()
+        self.write_checkpoint([lambda: self.store.put_state(name, value)])
 
     def _roll_jitter(self, segment: Segment) -> int:
         """Up to segment.jitter.ms, so that partitions do not all roll at once; the same after a restart."""
         most = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return crc32(segment.base_offset.to_bytes(8, "big"), crc32(self.log_id.key)) % (most + 1) if most > 0 else 0
 
-    def write_checkpoint(self) -> None:
-        """Stage the state as it is; the caller joins the turn."""
-        self.store.put_state(checkpoint.CHECKPOINT, checkpoint.encode(self.state))
+    def write_checkpoint(self, changes: Sequence[Change] = ()) -> Pending:
+        """Stage the state as it is, and in one write with it the changes to the store that it tells of.
+
+        Where there are other replicas, that waits until all of it is committed: what was not may be taken back, and then
+        an older checkpoint is needed.
+        """
+        encoded = checkpoint.encode(self.state)
         self._since_checkpoint = 0
+        if self.replica is not None:
+            return self.replica.defer([*changes, lambda: self.store.put_state(checkpoint.CHECKPOINT, encoded)])
+        turn = self._join_turn()
+        for change in changes:
+            change()
+        self.store.put_state(checkpoint.CHECKPOINT, encoded)
+        return turn
 
     def close(self) -> bool:
         """Stage a checkpoint, so that the next start replays nothing; whether there was a need for it."""
-        if not self._since_checkpoint or self.state.next_index <= 1 or self.is_dropped:
+        if self.is_dropped:
             return False
-        self.write_checkpoint()
-        self._join_turn()
-        return True
+        if self.replica is not None:
+            self.replica.close()
+        if self._since_checkpoint and self.state.next_index > 1:
+            self.write_checkpoint()
+        return self.is_staged
 
     def drop(self) -> None:
         """The topic was deleted: whoever waits hears it with the next read."""
         self.is_dropped = True
         self._tail.clear(self.state.log_end_offset)
+        if self.replica is not None:
+            self.replica.drop()
         if self.intake is not None:
             self.intake.drop()
         if self._waiters:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log import checkpoint, retention
 from kompat.log.cleaner import Cleaned, Dirty, dirty_part
 from kompat.log.commit import Pending
-from kompat.log.partition_core import LogCore
+from kompat.log.partition_core import Change, LogCore
+from kompat.log.retention import Plan
 from kompat.log.segments import Segment
-from kompat.types import Millis, Offset
+from kompat.types import Millis, Offset, RaftIndex
 
 ALL_COMMITTED = Offset(-1)  # in delete_records: up to the high watermark
 
@@ -24,9 +28,11 @@ class Upkeep(LogCore):
         if self.config.compact and not self.config.delete:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "records of a compacted topic cannot be deleted")
         if target > self.log_start_offset:
-            self._move_start(target)
-            self.write_checkpoint()
-            await self._join_turn().wait()
+            if self.replica is not None:
+                await self.replica.propose_start(target).wait()
+            else:
+                self._move_start(target)
+                await self.write_checkpoint().wait()
         return self.log_start_offset
 
     def _move_start(self, offset: Offset) -> None:
@@ -37,13 +43,19 @@ class Upkeep(LogCore):
         for last in state.aborted.drop_before(offset):
             self.store.delete_state(checkpoint.aborted_name(last))
         self._update_stable_offset()
+        if self.intake is not None:
+            self.intake.start_moved()
 
     def enforce_retention(self, now: Millis) -> int:
-        """Stage the removal of the segments that retention has no more use for: how many."""
+        """Stage the removal of the segments that retention has no more use for: how many.
+
+        Where there are other replicas, the leader says to where it goes; all of them remove what lies before the start.
+        """
         state = self.state
-        segments = state.segments
+        if self.replica is not None and not self.replica.is_leading:
+            return self._drop_before_start(now)
         plan = retention.plan(
-            segments,
+            state.segments,
             self.config,
             now=now,
             log_start_offset=state.log_start_offset,
@@ -52,20 +64,49 @@ class Upkeep(LogCore):
         )
         if not plan.count:
             return 0
+        if self.replica is None:
+            return self._drop(plan, now)
+        known = [*(s.base_offset for s in state.segments.all()), state.log_end_offset]
+        if known[plan.count] > state.log_start_offset:
+            self.replica.propose_start(known[plan.count])
+            return plan.count
+        return self._drop_before_start(now)
+
+    def begin_at(self, offset: Offset) -> None:
+        """The replicas have agreed that the log starts at `offset`."""
+        if offset > self.state.log_start_offset:
+            self._move_start(offset)
+            self._drop_before_start(self._clock.now())
+
+    def _drop_before_start(self, now: Millis) -> int:
+        state = self.state
+        plan = retention.before_start(state.segments, state.log_start_offset, state.log_end_offset)
+        return self._drop(plan, now) if plan.count else 0
+
+    def _drop(self, plan: Plan, now: Millis) -> int:
+        state = self.state
+        segments = state.segments
         if plan.seals_active:
             self._roll(now)
         dropped = segments.drop_oldest(plan.count)
         first = segments.first
         if first.base_offset > state.log_start_offset:
             self._move_start(first.base_offset)
-        state.start_index = max(state.start_index, first.base_index)
-        self.store.drop_before(state.start_index, first.base_offset, [s.base_offset for s in dropped])
-        for segment in dropped:
-            self.store.delete_state(checkpoint.segment_name(segment.base_offset))
         self._newest = segments.max_timestamp
-        self.write_checkpoint()
-        self._join_turn()
+        self.write_checkpoint(self._removal(first.base_index, [s.base_offset for s in dropped]))
         return plan.count
+
+    def _removal(self, index: RaftIndex, segments: Sequence[Offset]) -> list[Change]:
+        """What removes the entries before `index`, and segments that are no longer among the log's, from the store."""
+        state, store = self.state, self.store
+        start = self.replica.may_forget_before(index) if self.replica is not None else index
+        state.start_index = start = max(state.start_index, start)
+        first = state.segments.first.base_offset
+        names = [checkpoint.segment_name(base_offset) for base_offset in segments]
+        return [
+            lambda: store.drop_before(start, first, segments),
+            *(partial(store.delete_state, name) for name in names),
+        ]
 
     def expire_producers(self, now: Millis, after_ms: int) -> None:
         if len(self.state.producers) and self.state.producers.expire(now, after_ms):
@@ -78,29 +119,32 @@ class Upkeep(LogCore):
 
     def take_cleaned(self, segment: Segment, cleaned: Cleaned) -> Pending:
         """Stage what the cleaner made of a part of a segment."""
-        state = self.state
+        state, store = self.state, self.store
+        changes: list[Change] = []
+        if self.replica is not None:
+            # Before its batches change: a follower must never be sent an entry that is not as it was written.
+            following = state.segments.holding(state.segments.end_of(state.segments.sealed.index(segment)))
+            changes += self._removal(following.base_index, [])
         if cleaned.rewrites:
-            self.store.rewrite(cleaned.rewrites, segment.base_offset)
+            changes.append(lambda: store.rewrite(cleaned.rewrites, segment.base_offset))
             state.segments.resize(segment, segment.size + cleaned.growth)
         if cleaned.newest is not None:
             segment.max_timestamp, segment.max_timestamp_batch = cleaned.newest
-        self.store.put_state(checkpoint.segment_name(segment.base_offset), segment.encode())
-        for last in cleaned.markers:
-            if state.aborted.remove(last):
-                self.store.delete_state(checkpoint.aborted_name(last))
-        self.write_checkpoint()
-        return self._join_turn()
+        name, value = checkpoint.segment_name(segment.base_offset), segment.encode()
+        changes.append(lambda: store.put_state(name, value))
+        gone = [last for last in cleaned.markers if state.aborted.remove(last)]
+        changes += (partial(store.delete_state, checkpoint.aborted_name(last)) for last in gone)
+        return self.write_checkpoint(changes)
 
     def end_cleaning(self, end: Offset) -> Pending:
         """All before `end` is clean. The entries of clean segments have no more use: their batches are not as written."""
         state = self.state
         segments = state.segments
         state.cleaned_offset = max(state.cleaned_offset, end)
-        state.start_index = max(state.start_index, segments.holding(end).base_index)
-        for segment in segments.drop_empty():
-            self.store.delete_state(checkpoint.segment_name(segment.base_offset))
-        self.store.drop_before(state.start_index, segments.first.base_offset, [])
+        index = segments.holding(end).base_index
+        names = [checkpoint.segment_name(segment.base_offset) for segment in segments.drop_empty()]
+        changes = self._removal(index, [])
+        changes += (partial(self.store.delete_state, name) for name in names)
         self._newest = segments.max_timestamp
         self._tail.drop_before(end)
-        self.write_checkpoint()
-        return self._join_turn()
+        return self.write_checkpoint(changes)

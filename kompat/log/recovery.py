@@ -22,6 +22,7 @@ _MARKER_VALUE = Struct(">hi")
 
 
 def recover(store: PartitionStore, now: Millis) -> LogState:
+    """Markers of transactions are not final by this: that depends on what is committed."""
     state = load(store)
     if state is None:
         return LogState.fresh(now)
@@ -33,7 +34,18 @@ def recover(store: PartitionStore, now: Millis) -> LogState:
     if end > state.next_index:
         for entry in store.entries(state.next_index):
             replay(state, entry, store)
-    state.producers.advance(state.log_end_offset)
+    return state
+
+
+def recover_until(store: PartitionStore, now: Millis, end: RaftIndex) -> LogState | None:
+    """The state before the entry at `end`; None where the checkpoint tells of more."""
+    state = load(store) or LogState.fresh(now)
+    if state.next_index > end:
+        return None
+    for entry in store.entries(state.next_index):
+        if entry.index >= end:
+            break
+        replay(state, entry, store)
     return state
 
 
@@ -41,6 +53,8 @@ def replay(state: LogState, entry: Entry, store: PartitionStore) -> None:
     """Take in one entry that is in the store already."""
     state.next_index = RaftIndex(entry.index + 1)
     if entry.kind is not EntryKind.DATA:
+        if entry.kind is EntryKind.NOOP:
+            state.epochs.assign(entry.term, entry.base_offset)
         return
     state.log_end_offset = Offset(entry.last_offset + 1)
     state.epochs.assign(entry.term, entry.base_offset)

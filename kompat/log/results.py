@@ -28,7 +28,8 @@ class Appended:
     last_offset: Offset
     log_append_time: Millis  # NO_TIMESTAMP where the records carry their own
     log_start_offset: Offset
-    pending: Pending  # done when the batch is committed, or refused by the disk
+    pending: Pending  # done when the batch is committed, or refused
+    written: Pending  # done when it is in this broker's log: the same, where there are no other replicas
 
 
 @dataclass(slots=True)

@@ -46,6 +46,16 @@ def plan(
     return Plan(count, seals_active=count > len(segments.sealed)) if count else NOTHING
 
 
+def before_start(segments: Segments, log_start_offset: Offset, log_end_offset: Offset) -> Plan:
+    """The segments that lie before the log's start, whatever the topic's settings say."""
+    count = 0
+    for _, end in _with_ends(segments, log_end_offset):
+        if end > log_start_offset:
+            break
+        count += 1
+    return Plan(count, seals_active=count > len(segments.sealed)) if count else NOTHING
+
+
 def _with_ends(segments: Segments, log_end_offset: Offset) -> Iterator[tuple[Segment, Offset]]:
     """An empty active segment has nothing to remove."""
     for position, segment in enumerate(segments.sealed):
