@@ -20,6 +20,7 @@ from kompat.errors import KafkaError
 from kompat.extensions import headers
 from kompat.extensions.intake import PartitionIntake
 from kompat.extensions.parked import NEVER, Parked
+from kompat.extensions.priority import Ranks
 from kompat.extensions.states import Draft
 from kompat.extensions.timers import Timers
 from kompat.log.commit import Pending
@@ -27,7 +28,7 @@ from kompat.log.intake import StateWrite
 from kompat.log.partition import Origin
 from kompat.log.validation import codec_of
 from kompat.protocol.records import Record, build_batch
-from kompat.types import Millis
+from kompat.types import Millis, Offset
 
 logger = logging.getLogger(__name__)
 
@@ -132,8 +133,11 @@ class Firing:
             pending.add_done_callback(lambda done: self._ended(intake, done))
 
     def _append(self, intake: PartitionIntake, now: Millis) -> Pending:
-        timers = Timers(Draft(intake.view))
+        draft = Draft(intake.view)
+        timers = Timers(draft)
         due = timers.take_due(now, AT_ONCE, BYTES_AT_ONCE)
+        if not intake.lanes.is_on:
+            _rank(due, intake.partition.log_end_offset, now, draft)
         writes = timers.writes()
         if not due:  # what was to be the first has been cancelled, or put off
             return intake.partition.write_states(writes) if writes else Pending.done()
@@ -166,6 +170,16 @@ class Firing:
 def _batch(due: Sequence[Parked], config: TopicConfig) -> bytearray:
     codec = codec_of(config, producers=due[0].codec)
     return build_batch([_delivered(parked, place) for place, parked in enumerate(due)], compression=codec)
+
+
+def _rank(due: Sequence[Parked], base_offset: Offset, now: Millis, draft: Draft) -> None:
+    """The classes and times to live of what is delivered: they count from now on."""
+    ranks = Ranks()
+    for offset, parked in enumerate(due, base_offset):
+        asked = headers.parse(parked.record.headers) if parked.record is not None else None
+        if asked is not None:
+            ranks.add(Offset(offset), asked, now)
+    ranks.write(draft, now)
 
 
 def _enter_lanes(intake: PartitionIntake, due: Sequence[Parked], now: Millis) -> list[StateWrite]:

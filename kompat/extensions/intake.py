@@ -14,6 +14,8 @@ from kompat.extensions.dedup import Seen, Transaction
 from kompat.extensions.headers import Asked, HeaderError
 from kompat.extensions.lane_intake import LaneIntake
 from kompat.extensions.parked import Parked, Summary
+from kompat.extensions.priority import Ranks
+from kompat.extensions.priority_index import PriorityIndex
 from kompat.extensions.states import Draft, View
 from kompat.extensions.timers import Timers
 from kompat.extensions.tracing.partition import Chosen, PartitionTraces
@@ -32,7 +34,7 @@ ERRORS_TOLD = 100  # of one batch: an answer must not be larger than the questio
 class PartitionIntake:
     """Intake of one partition."""
 
-    __slots__ = ("_changed", "_dropped", "_is_used", "lanes", "partition", "traces", "view")
+    __slots__ = ("_changed", "_dropped", "_is_used", "lanes", "partition", "priorities", "traces", "view")
 
     names = headers.NAMES
 
@@ -51,6 +53,7 @@ class PartitionIntake:
         self._is_used = self.view.get(USED) is not None
         self.traces: PartitionTraces = tracer.traces_of(partition, self.view, is_used=self._is_used)
         self.lanes = LaneIntake(partition, self.view, is_extended=self._is_used)
+        self.priorities = PriorityIndex(partition, self.view, is_extended=self._is_used)
         if self._is_used or self.lanes.is_on:
             changed(self)
 
@@ -66,14 +69,18 @@ class PartitionIntake:
         if not self.lanes.is_on:
             return diverted
         left = diverted or Diverted(batch, header, [] if self._is_used else [(USED, b"")])
-        return self.lanes.divert(left, named, base_offset, now, self.transaction_of(header, base_offset))
+        laned = self.lanes.divert(left, named, base_offset, now, self.transaction_of(header, base_offset))
+        self.traces.replan(laned.writes)
+        return laned
 
     def _heed(
         self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
     ) -> Diverted | None:
         """What the headers ask for, but for the order."""
-        chosen = self.traces.choose(base_offset, header.record_count, now)
-        if not (named & headers.STRICT or (named & headers.CONTEXT and self.traces.tracer.has_room)):
+        chosen = self.traces.choose(base_offset, header.record_count, now, all_wait=self.lanes.is_on)
+        if not (
+            named & (headers.STRICT | headers.PRIORITIES) or (named & headers.CONTEXT and self.traces.tracer.has_room)
+        ):
             return self._trace_unopened(batch, header, chosen)
         taking = _Taking(self, header, base_offset, now, chosen)
         for record in iterate(batch):
@@ -130,6 +137,7 @@ class PartitionIntake:
         self.view.staged(writes, turn)
         self._is_used = True
         self.lanes.staged(writes)
+        self.priorities.staged(writes)
         if self.traces.is_planned:
             self.traces.staged(writes, turn)
         self._changed(self)
@@ -139,7 +147,11 @@ class PartitionIntake:
         self._is_used = self.view.get(USED) is not None
         self.traces.reload()
         self.lanes.load(is_extended=self._is_used)
+        self.priorities.reload(is_extended=self._is_used)
         self._changed(self)
+
+    def start_moved(self) -> None:
+        self.priorities.forget_old()
 
     def configured(self) -> None:
         self._changed(self)
@@ -166,6 +178,7 @@ class _Taking:
         self._draft = Draft(intake.view)
         self._timers = Timers(self._draft)
         self._seen = Seen(self._draft)
+        self._ranks = None if intake.lanes.is_on else Ranks()  # there all have their order from the log
         self._errors: list[RefusedRecord] = []
         self._wrong = 0
         self.gone: set[int] = set()  # records that are not to be in the log
@@ -193,8 +206,11 @@ class _Taking:
         if due is not None:
             self.gone.add(record.offset)
             self._park(Parked(slot, due, self._codec, asked.schedule_id, record))
-        elif asked.schedule_id is not None:
+            return
+        if asked.schedule_id is not None:
             self._end_wait(slot, asked.schedule_id)
+        if self._ranks is not None:
+            self._ranks.add(slot, asked, self._now)
 
     def _is_repeated(self, message_id: str, slot: Offset) -> bool:
         window = self._config.kompat_dedup_window_ms
@@ -224,6 +240,8 @@ class _Taking:
             reason = f"{self._wrong} of the batch's records were refused: {self._errors[0].message}"
             raise InvalidRecordsError(ErrorCode.INVALID_RECORD, reason, self._errors)
         self._seen.forget_old(self._now, self._config.kompat_dedup_window_ms)
+        if self._ranks is not None:
+            self._ranks.write(self._draft, self._now)
         self._chosen.end(self.gone)
         self._chosen.replaced += self._traces.stories_of(self._timers.replaced)
         return self._timers.writes()

@@ -56,6 +56,10 @@ class Intake(Protocol):
         """The disk refused what was staged: only what the store holds counts."""
         ...
 
+    def start_moved(self) -> None:
+        """The log begins later now."""
+        ...
+
     def drop(self) -> None:
         """The partition is gone."""
         ...

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from kompat.clock import Clock, SystemClock
 from kompat.config.topic import TopicConfig
 from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions.priority_index import order_of
+from kompat.extensions.service import Extensions
 from kompat.log.commit import Fsync, GroupCommit
 from kompat.log.manager import Logs, LogSettings
-from kompat.log.partition import Isolation, Origin, Partition
+from kompat.log.partition import Origin, Partition
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate, split_batches
 from kompat.share.dead_letters import DeadLetterWriter
 from kompat.share.machine.messages import AckBatch, AckType, AcquireMode
@@ -44,6 +46,7 @@ class Shop:
         cache_bytes: int = 1 << 20,
         order: Order | None = None,
         updates_per_snapshot: int = 500,
+        is_extended: bool = False,
     ) -> None:
         self.disk = disk or Disk()
         self.settings = settings
@@ -51,6 +54,7 @@ class Shop:
         loop = asyncio.get_running_loop()
         self.commit = GroupCommit(self.disk, loop, fsync=fsync, on_failed=lambda: self.logs.reload_failed())
         self.logs = Logs(self.disk, self.commit, self.clock, LogSettings(cache_bytes=cache_bytes))
+        self._extensions = Extensions(self.logs, self.clock, lambda name: not is_extended or name != "orders")
         self.orders = self._open(ORDERS, "orders", 0)
         self._states = [self._open(STATE, "__share_group_state", index) for index in range(STATE_PARTITIONS)]
         self.letters = self._open(LETTERS, "dlq.orders", 0)
@@ -61,11 +65,12 @@ class Shop:
             logs=self.logs,
             settings=lambda _: self.settings,
             clock=self.clock,
-            order_of=None if order is None else lambda _: order,
+            order_of=order_of if order is None else lambda _: order,
             dead_letters=DeadLetterWriter(self._letterbox, self.clock),
             updates_per_snapshot=updates_per_snapshot,
         )
         self.service.start()
+        self._extensions.start()
 
     def _open(self, topic_id: UUID, name: str, index: int) -> Partition:
         return self.logs.open(LogId(topic_id, index), name, index, TopicConfig())
@@ -77,15 +82,16 @@ class Shop:
         return [self.letters]
 
     def read_letters(self) -> list[Record]:
-        found = self.letters.read(self.letters.log_start_offset, 1 << 20, Isolation.READ_UNCOMMITTED)
-        assert found is not None
-        batches = [batch for buffer in found.buffers for batch in split_batches(memoryview(buffer))]
-        return [record for batch in batches for record in iterate(batch)]
+        return read_all(self.letters)
+
+    def read_orders(self) -> list[Record]:
+        return read_all(self.orders)
 
     async def _ensure(self) -> Sequence[Partition]:
         return self._states
 
     async def close(self) -> None:
+        self._extensions.close()
         await self.service.close()
         await self.logs.close()
         await self.commit.close()
@@ -94,6 +100,7 @@ class Shop:
         """Nothing more is written; the broker that follows has only what was."""
         self.disk.crash()
         disk, self.disk = self.disk, Disk()
+        self._extensions.close()
         self.commit._store = self.disk  # type: ignore[misc]  # what the dead would still write goes nowhere
         await self.service.close()
         await self.commit.close()
@@ -105,6 +112,24 @@ class Shop:
         first = self.orders.log_end_offset
         records = [Record(i, self.clock.now(), None, b"%d" % (first + i)) for i in range(size)]
         await self.orders.append(memoryview(build_batch(records, **batch)), origin=Origin.INTERNAL).pending.wait()
+        return first
+
+    async def send(
+        self, *headers: Mapping[str, str], value: bytes | None = None, key: bytes | None = None, **batch: Any
+    ) -> int:
+        """As `produce`, by a client whose records have headers."""
+        first = self.orders.log_end_offset
+        records = [
+            Record(
+                i,
+                self.clock.now(),
+                key,
+                b"%d" % (first + i) if value is None else value,
+                [(name, text.encode()) for name, text in each.items()],
+            )
+            for i, each in enumerate(headers)
+        ]
+        await self.orders.append(memoryview(build_batch(records, **batch))).pending.wait()
         return first
 
     async def end_transaction(self, producer_id: int, kind: ControlType) -> None:
@@ -146,6 +171,12 @@ class Shop:
         outcome.promise.add_done_callback(lambda _: done.set())
         await done.wait()
         return outcome.promise.error
+
+
+def read_all(log: Partition) -> list[Record]:
+    found = log.store.read(log.log_start_offset, 1 << 20, log.high_watermark)
+    batches = [batch for buffer in found.buffers for batch in split_batches(memoryview(buffer))]
+    return [record for batch in batches for record in iterate(batch)]
 
 
 def held(fetched: FetchedPartition) -> list[int]:

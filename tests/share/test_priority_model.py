@@ -51,6 +51,7 @@ class PriorityWalk(Walk):
         self.aging_ms = self.random.choice((0, 100, 1000, 30_000))
         self.is_plain = self.random.random() < 0.3  # most batches have nothing in them
         self.most_runs = self.random.choice((5, 1000))
+        self.readable = 0
         self.cuts = self.expiries = self.overtakings = 0
 
     # -- what happens --------------------------------------------------------------------------------------------------
@@ -81,7 +82,9 @@ class PriorityWalk(Walk):
     def end(self) -> int:
         """Of what can be read; another may be staged, or in a transaction that has not ended."""
         batches = self.model.batches
-        return batches[-1][0] if batches and self.random.random() < 0.2 else self.model.end
+        wanted = batches[-1][0] if batches and self.random.random() < 0.2 else self.model.end
+        self.readable = max(self.readable, wanted)
+        return self.readable
 
     def acquire(self) -> None:
         member, size = self.random.choice(MEMBERS), self.random.randint(1, 12)

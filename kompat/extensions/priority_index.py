@@ -1,0 +1,83 @@
+"""A partition's records with a class or a time to live, to be looked up by queues, and forgotten with the log's start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kompat.extensions import priority
+from kompat.extensions.states import View
+from kompat.log.commit import Pending
+from kompat.log.intake import StateWrite
+from kompat.log.partition import Partition
+from kompat.share.machine.classes import CLASSES, ByClass, RankedBatch
+from kompat.share.machine.order import ByOffset, Order
+
+FORGOTTEN_AT_ONCE = 500  # states: the rest follows with the next turn
+
+
+class PriorityIndex:
+    """What there is, as share groups look at it (Ranked)."""
+
+    __slots__ = ("_forgotten", "_is_known", "_is_under_way", "_newest", "_partition", "_view")
+
+    def __init__(self, partition: Partition, view: View, *, is_extended: bool) -> None:
+        """Where no extension has ever been used, there is nothing to look up."""
+        self._partition = partition
+        self._view = view
+        self._newest: Sequence[int] | None = None
+        self._is_known = not is_extended
+        self._forgotten: list[int] = []  # up to here, of each class: the store would walk over what was deleted
+        self._is_under_way = False
+
+    def newest(self) -> Sequence[int] | None:
+        if not self._is_known:
+            self._newest = priority.decode_newest(self._view.get(priority.SUMMARY))
+            self._is_known = True
+        return self._newest
+
+    def find(self, class_: int, first: int, end: int, limit: int) -> list[RankedBatch]:
+        found = self._view.range(priority.name_of(class_, first), priority.name_of(class_, end), limit)
+        return [priority.decode(value) for _, value in found]
+
+    # -- what happens to the log -----------------------------------------------------------------------------------
+    def staged(self, writes: Sequence[StateWrite]) -> None:
+        if any(name == priority.SUMMARY for name, _ in writes):
+            self._is_known = False
+
+    def reload(self, *, is_extended: bool) -> None:
+        self._newest = None
+        self._is_known = not is_extended
+        self._forgotten.clear()
+
+    def forget_old(self) -> None:
+        """Forget what lies before the log's start, some of it in every turn."""
+        if self._is_under_way or self.newest() is None or self._partition.is_dropped:
+            return
+        writes = self._old()
+        if writes:
+            self._is_under_way = True
+            self._partition.write_states(writes).add_done_callback(self._go_on)
+
+    def _go_on(self, done: Pending) -> None:
+        self._is_under_way = False
+        if done.error is None:
+            self.forget_old()
+
+    def _old(self) -> list[StateWrite]:
+        start = self._partition.log_start_offset
+        self._forgotten = self._forgotten or [0] * CLASSES
+        writes: list[StateWrite] = []
+        for class_ in range(CLASSES):
+            limit = FORGOTTEN_AT_ONCE - len(writes)
+            if limit > 0 and self._forgotten[class_] < start:
+                first, end = priority.name_of(class_, self._forgotten[class_]), priority.name_of(class_, start)
+                found = self._view.range(first, end, limit)
+                writes += [(name, None) for name, _ in found]
+                self._forgotten[class_] = start if len(found) < limit else priority.last_of(found[-1][0]) + 1
+        return writes
+
+
+def order_of(partition: Partition) -> Order:
+    """The order in which a share group is given a partition's records. Each group has its own."""
+    index = getattr(partition.intake, "priorities", None)
+    return ByClass(index) if isinstance(index, PriorityIndex) else ByOffset()

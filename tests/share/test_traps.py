@@ -1,0 +1,51 @@
+"""What systems before this one stumbled over, as far as queues are concerned."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kompat.share.machine.messages import AckType
+
+from .support import Shop
+
+ACCEPT = AckType.ACCEPT
+URGENT, IDLE = {"kompat-priority": "9"}, {"kompat-priority": "0"}
+
+
+@pytest.fixture
+async def shop() -> AsyncIterator[Shop]:
+    made = Shop(is_extended=True)
+    yield made
+    await made.close()
+
+
+async def test_what_is_passed_over_for_something_urgent_is_not_skipped(shop: Shop) -> None:
+    """With one cursor that moves past the urgent record, the others would be lost."""
+    await shop.send({}, {}, IDLE, {}, URGENT)
+    assert await shop.fetch_exactly("alice", 1) == [4]
+    assert await shop.acknowledge("alice", (4, 4, ACCEPT)) is None
+
+    shop.disk.crash()
+    assert await shop.fetch_exactly("bob", 3) == [0, 1, 3]
+    assert await shop.acknowledge("bob", (0, 1, ACCEPT), (3, 3, ACCEPT)) is None
+    assert await shop.fetch_exactly("bob", 500) == [2]
+
+
+async def test_a_batch_taken_in_another_order_is_delivered_once(shop: Shop) -> None:
+    """With the last one's offset as the place to go on, what lies before it would come never, what lies after it twice."""
+    await shop.send({}, URGENT, {}, URGENT, {}, IDLE)
+    seen: list[int] = []
+    while found := await shop.fetch_exactly("alice", 2, max_wait_ms=50):
+        seen += found
+        assert await shop.acknowledge("alice", *((offset, offset, ACCEPT) for offset in found)) is None
+    assert seen == [1, 3, 0, 2, 4, 5]
+
+
+async def test_what_is_in_flight_is_not_given_to_the_next_who_asks(shop: Shop) -> None:
+    """A poll that begins with what was acknowledged last would give it out again."""
+    await shop.send(IDLE, URGENT, {}, URGENT)
+    held = [await shop.fetch_exactly(name, 1) for name in ("alice", "bob", "carol", "dave")]
+    assert held == [[1], [3], [2], [0]]
+    assert await shop.fetch_exactly("eve", 4, max_wait_ms=0) == []
