@@ -18,6 +18,7 @@ from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
 from kompat.config.broker import BrokerConfig
 from kompat.config.topics import topic_config
+from kompat.extensions.priority_index import order_of
 from kompat.groups.config import ConsumerGroupSettings, GroupSettings, MigrationPolicy, ShareGroupSettings
 from kompat.groups.machine.topics import TopicInfo
 from kompat.groups.records import Assignment
@@ -54,6 +55,7 @@ class Coordinators:
             settings=self._share_settings,
             clock=clock,
             max_sessions=config["group.share.max.share.sessions"],
+            order_of=order_of,
             dead_letters=DeadLetterWriter(self._letterbox, clock),
         )
         self.groups = GroupService(
