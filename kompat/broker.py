@@ -19,6 +19,9 @@ from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
 from kompat.coordinators import Coordinators
 from kompat.errors import ConfigError, DamagedData, KafkaError, StorageError
+from kompat.extensions.dead_letter_service import DeadLetterService
+from kompat.extensions.queue_topics import QueueTopics
+from kompat.extensions.queues import QueueService
 from kompat.extensions.service import Extensions
 from kompat.handlers import APIS
 from kompat.handlers.fetch_room import FetchRoom
@@ -103,6 +106,7 @@ class Broker:
         coordinators = Coordinators(config, clock, cluster, logs)
         self._built.push_async_callback(coordinators.close)
         coordinators.start()
+        await self._start_queues(QueueTopics(cluster, logs, coordinators.shares))
         extensions.follow_commits(coordinators.groups.furthest_offset, coordinators.groups.watch_commits)
         extensions.start()
         return Services(
@@ -114,6 +118,8 @@ class Broker:
             transactions=coordinators.transactions,
             shares=coordinators.shares,
             delays=extensions.delays,
+            queues=QueueService(cluster, coordinators.shares),
+            dead_letters=DeadLetterService(cluster, logs, clock),
             lanes=extensions.lanes,
             node_id=NodeId(config.node_id),
             version=__version__,
@@ -122,6 +128,10 @@ class Broker:
             fetch_room=FetchRoom(),
             produce_turns=Turns(),
         )
+
+    async def _start_queues(self, queue_topics: QueueTopics) -> None:
+        self._built.push_async_callback(queue_topics.close)
+        await queue_topics.start()
 
     async def _listen(self, listener: Listener) -> None:
         self._built.push_async_callback(listener.drain, DRAIN_SECONDS)

@@ -26,7 +26,7 @@ from kompat.groups.service import GroupService
 from kompat.log.manager import Logs
 from kompat.log.partition import Origin, Partition
 from kompat.protocol.records import ControlType, control_batch
-from kompat.share.dead_letters import DeadLetterWriter
+from kompat.share.dead_letters import DeadLetterWriter, Profile
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.offsets import ShareOffsets
 from kompat.share.requests import TopicIdPartition
@@ -56,7 +56,7 @@ class Coordinators:
             clock=clock,
             max_sessions=config["group.share.max.share.sessions"],
             order_of=order_of,
-            dead_letters=DeadLetterWriter(self._letterbox, clock),
+            dead_letters=DeadLetterWriter(self._letterbox, clock, profile=self._letter_profile),
         )
         self.groups = GroupService(
             *self._internal(OFFSETS),
@@ -207,6 +207,9 @@ class Coordinators:
             raise refusals[name]
         found = self._cluster.topic(name)
         return self._partitions(found) if found is not None else ()
+
+    def _letter_profile(self, group_id: str) -> Profile:
+        return Profile(self._cluster.group_setting(group_id, "kompat.deadletter.headers"))
 
     def _share_overrides(self, group_id: str) -> ShareGroupSettings:
         setting: Callable[[str], Any] = partial(self._cluster.group_setting, group_id)

@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from kompat.clock import Clock
     from kompat.cluster.service import ClusterService
     from kompat.config.load import BrokerConfig
+    from kompat.extensions.dead_letter_service import DeadLetterService
     from kompat.extensions.delay_service import DelayService
     from kompat.extensions.lane_service import LaneService
+    from kompat.extensions.queues import QueueService
     from kompat.groups.service import GroupService
     from kompat.handlers.fetch_room import FetchRoom
     from kompat.handlers.fetch_sessions import FetchSessions
@@ -31,6 +33,8 @@ class Services:
     transactions: TransactionService
     shares: ShareService
     delays: DelayService
+    queues: QueueService
+    dead_letters: DeadLetterService
     lanes: LaneService
     node_id: NodeId
     version: str

@@ -1,7 +1,8 @@
 """Records that a share group gave up, written to its dead-letter topic with why and whence (KIP-1191).
 
 The letters and the end of the records are written in one turn of the event loop: both are there, or neither is. A broker
-that ends before that finds the records still to be archived, and goes on.
+that ends before that finds the records still to be archived, and goes on. Should only the end be refused, the letters are
+remembered by where their records come from, and not written twice.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
+from struct import Struct
+from typing import NamedTuple
 
 from kompat.clock import Clock
 from kompat.errors import KafkaError
 from kompat.log.partition import Isolation, Origin, Partition
-from kompat.protocol.records import Record, build_batch, iterate, split_batches
+from kompat.protocol.records import Record, build_batch, iterate, read_header, split_batches
 from kompat.share.events import SILENT, ShareEvents
 from kompat.share.live import LivePartition
 from kompat.share.machine.messages import Dead, Reason
+from kompat.share.records import ShareKey
 from kompat.types import Offset
 
 logger = logging.getLogger(__name__)
@@ -25,18 +30,53 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 256 << 10  # bytes of records that are read for a batch of letters
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds, after letters that could not be written
 
+KAFKA, SPRING = "__dlq.errors.", "kafka_dlt-"  # how the names of the headers begin that tell of a letter's origin
+_INT, _LONG = Struct(">i"), Struct(">q")
+
+
+class Profile(Enum):
+    """Who is to understand a letter's headers."""
+
+    KAFKA = "kafka"  # KIP-1191: text
+    SPRING = "spring"  # Spring Kafka: numbers in binary, big-endian
+    BOTH = "both"
+
+
 WHY = {
     Reason.REJECTED: "The record was rejected by a consumer.",
     Reason.DELIVERY_LIMIT: "The record was delivered as often as the group's limit allows.",
 }
+
+# What Spring tells as the class of an exception: there is none, so what comes closest to it.
+CAUSES = {
+    Reason.REJECTED: "kompat.RecordRejected",
+    Reason.DELIVERY_LIMIT: "kompat.DeliveryLimitReached",
+}
+
+
+class Doomed(NamedTuple):
+    """A record whose letter is to be written."""
+
+    record: Record
+    timestamp_type: int
+
 
 # From a group and a topic to the partitions of the dead-letter topic, which is made if need be; none: letters are not wanted.
 Letterbox = Callable[[str, str], Awaitable[Sequence[Partition]]]
 
 
 class DeadLetterWriter:
-    def __init__(self, letterbox: Letterbox, clock: Clock, events: ShareEvents = SILENT) -> None:
+    def __init__(
+        self,
+        letterbox: Letterbox,
+        clock: Clock,
+        events: ShareEvents = SILENT,
+        profile: Callable[[str], Profile] = lambda _: Profile.KAFKA,
+    ) -> None:
+        """`profile`: the group's."""
         self._letterbox = letterbox
+        self._profile = profile
+        self._written: set[tuple[ShareKey, int]] = set()  # letters of records that are not archived yet
         self._clock = clock
         self._events = events
 
@@ -67,49 +107,72 @@ class DeadLetterWriter:
         await live.ready()
         if live.is_fenced:
             return dead.first  # whoever takes over begins there
-        # In one turn from here on. The letters come first: should the end fail, they are written twice and not never.
-        if letterbox and records:
-            letters = self._letters(live, dead, records)
+        # In one turn from here on. The letters come first: should the end fail, they are known to be there.
+        appended = None
+        due = {offset: each for offset, each in records.items() if (live.key, offset) not in self._written}
+        if letterbox and due:
+            letters = self._letters(live, dead, due)
             box = letterbox[log.index % len(letterbox)]
             appended = box.append(memoryview(build_batch(letters)), origin=Origin.INTERNAL)
             if self._events.watches(log):
-                self._events.buried(log, live.key.group_id, list(records), dead.reason.value, box, appended)
-        await live.finish(replace(dead, first=first, last=end - 1)).wait()
+                self._events.buried(log, live.key.group_id, list(due), dead.reason.value, box, appended)
+        try:
+            await live.finish(replace(dead, first=first, last=end - 1)).wait()
+        except KafkaError:
+            if appended is not None:
+                await appended.pending.wait()
+                self._written |= {(live.key, offset) for offset in due}
+            raise
+        self._written -= {(live.key, offset) for offset in records}
         return end
 
-    def _letters(self, live: LivePartition, dead: Dead, records: Mapping[int, Record]) -> list[Record]:
-        now = self._clock.now()
-        context = (
-            ("__dlq.errors.topic", live.log.topic),
-            ("__dlq.errors.partition", str(live.log.index)),
-            ("__dlq.errors.group", live.key.group_id),
-            ("__dlq.errors.delivery.count", str(dead.deliveries)),
-            ("__dlq.errors.message", WHY[dead.reason]),
-        )
-        added = [(name, value.encode()) for name, value in context]
-        return [
-            Record(
-                index,
-                now,
-                record.key,
-                record.value,
-                [*record.headers, *added, ("__dlq.errors.offset", b"%d" % offset)],
-            )
-            for index, (offset, record) in enumerate(records.items())
-        ]
+    def _letters(self, live: LivePartition, dead: Dead, records: Mapping[int, Doomed]) -> list[Record]:
+        now, profile = self._clock.now(), self._profile(live.key.group_id)
+        letters = []
+        for index, (offset, doomed) in enumerate(records.items()):
+            headers = list(doomed.record.headers)
+            if profile is not Profile.SPRING:
+                headers += _kafka_headers(live, dead, offset)
+            if profile is not Profile.KAFKA:
+                headers += _spring_headers(live, dead, offset, doomed)
+            letters.append(Record(index, now, doomed.record.key, doomed.record.value, headers))
+        return letters
 
 
-async def _read(log: Partition, first: int, last: int) -> tuple[dict[int, Record], int]:
+def _kafka_headers(live: LivePartition, dead: Dead, offset: int) -> list[tuple[str, bytes]]:
+    told = (
+        ("topic", live.log.topic),
+        ("partition", str(live.log.index)),
+        ("group", live.key.group_id),
+        ("delivery.count", str(dead.deliveries)),
+        ("message", WHY[dead.reason]),
+        ("offset", str(offset)),
+    )
+    return [(KAFKA + name, value.encode()) for name, value in told]
+
+
+def _spring_headers(live: LivePartition, dead: Dead, offset: int, doomed: Doomed) -> list[tuple[str, bytes]]:
+    told = (
+        ("original-topic", live.log.topic.encode()),
+        ("original-partition", _INT.pack(live.log.index)),
+        ("original-offset", _LONG.pack(offset)),
+        ("original-timestamp", _LONG.pack(doomed.record.timestamp)),
+        ("original-timestamp-type", b"LogAppendTime" if doomed.timestamp_type else b"CreateTime"),
+        ("original-consumer-group", live.key.group_id.encode()),
+        ("exception-fqcn", CAUSES[dead.reason].encode()),
+        ("exception-message", WHY[dead.reason].encode()),
+    )
+    return [(SPRING + name, value) for name, value in told]
+
+
+async def _read(log: Partition, first: int, last: int) -> tuple[dict[int, Doomed], int]:
     """Records from `first` on, not past `last`, and the offset up to which that is all of them."""
     isolation = Isolation.READ_UNCOMMITTED
     read = log.read(Offset(first), AT_ONCE, isolation)
     if read is None:
         read = await log.read_stored(Offset(first), AT_ONCE, isolation)
-    found = {
-        record.offset: record
-        for buffer in read.buffers
-        for batch in split_batches(memoryview(buffer))
-        for record in iterate(batch)
-        if first <= record.offset <= last
-    }
+    found: dict[int, Doomed] = {}
+    for batch in (batch for buffer in read.buffers for batch in split_batches(memoryview(buffer))):
+        kind = read_header(batch).timestamp_type
+        found |= {each.offset: Doomed(each, kind) for each in iterate(batch) if first <= each.offset <= last}
     return found, min(last + 1, max(first + 1, read.next_offset))

@@ -1,0 +1,294 @@
+"""Looking at dead letters, putting their records back where they come from, and throwing them away.
+
+A letter's record is appended to its topic, and the letter marked as redriven, in one turn of the event loop: both are
+there, or neither is. So each letter is redriven once, whatever becomes of the broker meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kompat.clock import Clock
+from kompat.cluster.service import ClusterService
+from kompat.cluster.state import Topic
+from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
+from kompat.extensions import redrive
+from kompat.extensions.redrive import Letter, Marks, Selection
+from kompat.log.aborted import Aborted
+from kompat.log.commit import Pending
+from kompat.log.manager import Logs
+from kompat.log.partition import Isolation, Origin, Partition
+from kompat.log.validation import codec_of
+from kompat.protocol.records import Compression, Record, build_batch, iterate, read_header, split_batches
+from kompat.types import Millis, Offset
+
+PREFIX = "dlq."  # of the topics that are made for dead letters, unless a group says otherwise
+READ_BYTES = 256 << 10
+MOST_LOOKED_AT = 10_000  # letters for one page: a selection may be of none of them
+REMEMBERED = 10_000  # records of one redrive: letters of the same one lie close together
+_NO_LIMIT = 2**62
+EVERYTHING = Selection(with_redriven=True)
+NOT_REDRIVEN = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class LetterPage:
+    items: Sequence[Letter]
+    cursor: str | None  # where to go on; None: there are no more
+
+
+@dataclass(slots=True, kw_only=True)
+class Redriven:
+    """What became of a redrive."""
+
+    count: int = 0
+    repeated: int = 0  # letters of records that had another one: the record went back once
+    failed: dict[tuple[int, int], str] = field(default_factory=dict)  # by partition and offset, and why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterStatistics:
+    letters: int
+    redriven: int  # of those
+
+
+class DeadLetterService:
+    def __init__(self, cluster: ClusterService, logs: Logs, clock: Clock) -> None:
+        self._cluster = cluster
+        self._logs = logs
+        self._clock = clock
+        self._turns: dict[Partition, asyncio.Lock] = {}
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+    def topics(self) -> list[str]:
+        """The topics that are there for dead letters, by their names."""
+        return sorted(topic.name for topic in self._cluster.topics() if topic.name.startswith(PREFIX))
+
+    async def browse(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        selection: Selection = EVERYTHING,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> LetterPage:
+        """Letters in the order of partitions and offsets. A page may have fewer than asked for, and others follow."""
+        logs = self._partitions(topic, partition)
+        index, offset = _decode_cursor(cursor, logs) if cursor is not None else (0, Offset(0))
+        found: list[Letter] = []
+        looked_at = 0
+        while index < len(logs):
+            log, marks = logs[index], _marks(logs[index])
+            offset = max(offset, log.log_start_offset)
+            while offset < log.last_stable_offset:
+                records, after = await _read(log, offset)
+                for record in records:
+                    letter = redrive.read_letter(topic, log.index, record, marks)
+                    looked_at += 1
+                    if selection.takes(letter):
+                        found.append(letter)
+                    if len(found) >= max(1, limit) or looked_at >= MOST_LOOKED_AT:
+                        return LetterPage(found, f"{log.index}:{record.offset + 1}")
+                offset = after
+            index, offset = index + 1, Offset(0)
+        return LetterPage(found, None)
+
+    def statistics(self, topic: str) -> LetterStatistics:
+        logs = self._partitions(topic, None)
+        return LetterStatistics(
+            letters=sum(log.high_watermark - log.log_start_offset for log in logs),
+            redriven=sum(_marks(log).count(log.log_start_offset) for log in logs),
+        )
+
+    # -- redriving -------------------------------------------------------------------------------------------------
+    async def redrive(self, topic: str, selection: Selection = NOT_REDRIVEN) -> Redriven:
+        """Put records back into the topics that they come from: those of all letters, or of a selection.
+
+        They are new records there, so that every group gets them, and with no deliveries behind them. Raises KafkaError
+        where the disk refuses; what was redriven until then is marked, and so the call can be repeated.
+        """
+        outcome = Redriven()
+        seen = _Seen()
+        for log in self._partitions(topic, None):
+            async with self._turns.setdefault(log, asyncio.Lock()):
+                await self._redrive(log, selection, outcome, seen)
+        return outcome
+
+    async def _redrive(self, log: Partition, selection: Selection, outcome: Redriven, seen: _Seen) -> None:
+        marks, offset, end = _marks(log), log.log_start_offset, log.last_stable_offset
+        while offset < end:
+            records, after = await _read(log, offset)
+            letters = [redrive.read_letter(log.topic, log.index, each, marks) for each in records if each.offset < end]
+            chosen = [letter for letter in letters if selection.takes(letter)]
+            if chosen:
+                await self._put_back(log, chosen, marks, outcome, seen)
+            offset = after
+
+    async def _put_back(
+        self, log: Partition, letters: Sequence[Letter], marks: Marks, outcome: Redriven, seen: _Seen
+    ) -> None:
+        """Append the records and mark their letters, in one turn."""
+        done: list[int] = []
+        written: list[Pending] = []
+        repeated = 0
+        for target, these in self._by_target(letters, outcome).items():
+            fresh = [letter for letter in these if not seen.has(letter)]
+            if fresh:
+                try:
+                    written.append(self._append(target, fresh))
+                except KafkaError as error:
+                    _refuse(outcome, these, error.message)
+                    continue
+            repeated += len(these) - len(fresh)
+            done += [letter.offset for letter in these]
+        if done:
+            written.append(log.write_states(marks.add(sorted(done), log.log_start_offset)))
+        for pending in written:
+            await pending.wait()
+        outcome.count += len(done) - repeated
+        outcome.repeated += repeated
+
+    def _append(self, target: Partition, letters: Sequence[Letter]) -> Pending:
+        """As the broker's own record: what its headers ask for was done when it came the first time."""
+        now = self._clock.now()
+        records = [redrive.redriven(letter, place, now) for place, letter in enumerate(letters)]
+        batch = build_batch(records, compression=codec_of(target.config, producers=Compression.NONE))
+        return target.append(memoryview(batch), origin=Origin.INTERNAL).pending
+
+    def _by_target(self, letters: Sequence[Letter], outcome: Redriven) -> dict[Partition, list[Letter]]:
+        found: dict[Partition, list[Letter]] = {}
+        for letter in letters:
+            target = self._target(letter)
+            if isinstance(target, str):
+                _refuse(outcome, [letter], target)
+            else:
+                found.setdefault(target, []).append(letter)
+        return found
+
+    def _target(self, letter: Letter) -> Partition | str:
+        """Where the record goes, or why it cannot."""
+        if letter.origin is None:
+            return "it is no dead letter: its headers do not tell where it comes from"
+        topic = self._cluster.topic(letter.origin.topic)
+        if topic is None:
+            return f"there is no topic {letter.origin.topic} any more"
+        if topic.internal:
+            return f"{topic.name} is the broker's own"
+        found = self._logs.find_by_id(topic.id, letter.origin.partition % len(topic.partitions))
+        return found if found is not None else f"partition {letter.origin.partition} of {topic.name} is not here"
+
+    # -- throwing away ---------------------------------------------------------------------------------------------
+    async def purge(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        before: Offset | None = None,
+        until: Millis | None = None,
+        only_redriven: bool = False,
+    ) -> int:
+        """Delete letters for good: all, those before an offset or a time, or those redriven that no other lies before.
+
+        A log can only forget its oldest records. How many offsets it forgot.
+        """
+        count = 0
+        for log in self._partitions(topic, partition):
+            async with self._turns.setdefault(log, asyncio.Lock()):
+                start, end = log.log_start_offset, log.high_watermark
+                if before is not None:
+                    end = min(end, before)
+                if until is not None:
+                    found = await log.offset_for_time(until)
+                    end = min(end, found.offset) if found is not None else end
+                if only_redriven:
+                    end = min(end, Offset(_marks(log).end_of_run(start)))
+                if end > start:
+                    await log.delete_records(end)
+                    await log.write_states(_marks(log).add([], end)).wait()
+                    count += end - start
+        return count
+
+    # -- finding ---------------------------------------------------------------------------------------------------
+    def _partitions(self, name: str, partition: int | None) -> list[Partition]:
+        topic = self._topic(name)
+        found = [self._logs.find_by_id(topic.id, each.index) for each in topic.partitions]
+        logs = [log for log in found if log is not None and partition in (None, log.index)]
+        if not logs:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} has no partition {partition}")
+        return logs
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._cluster.topic(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        if topic.internal:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the broker's own")
+        return topic
+
+
+class _Seen:
+    """Records that went back lately: of two letters of the same one, only the first counts."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, None] = {}
+
+    def has(self, letter: Letter) -> bool:
+        """Remembers it from here on."""
+        origin = letter.origin
+        key = hash((origin and origin.identity, letter.record.key, letter.record.value))
+        if key in self._known:
+            return True
+        self._known[key] = None
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return False
+
+
+def _refuse(outcome: Redriven, letters: Sequence[Letter], reason: str) -> None:
+    outcome.failed |= {(letter.partition, letter.offset): reason for letter in letters}
+
+
+def _marks(log: Partition) -> Marks:
+    try:
+        return Marks.decode(log.store.state_range(redrive.MARK, redrive.AFTER_MARKS, _NO_LIMIT, _NO_LIMIT))
+    except (StorageError, DamagedData) as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+async def _read(log: Partition, offset: Offset) -> tuple[list[Record], Offset]:
+    """Some records from an offset on, and where to go on."""
+    isolation = Isolation.READ_COMMITTED
+    read = log.read(offset, READ_BYTES, isolation)
+    if read is None:
+        read = await log.read_stored(offset, READ_BYTES, isolation)
+    records = [
+        record
+        for buffer in read.buffers
+        for batch in split_batches(memoryview(buffer))
+        if not _is_hollow(batch, read.aborted or ())
+        for record in iterate(batch)
+        if record.offset >= offset
+    ]
+    return records, Offset(max(read.next_offset, offset + 1))
+
+
+def _is_hollow(batch: memoryview, aborted: Sequence[Aborted]) -> bool:
+    """A marker, or part of a transaction that was aborted."""
+    header = read_header(batch)
+    if header.is_control or not header.is_transactional:
+        return header.is_control
+    return any(
+        each.producer_id == header.producer_id and each.first_offset <= header.base_offset <= each.last_offset
+        for each in aborted
+    )
+
+
+def _decode_cursor(cursor: str, logs: Sequence[Partition]) -> tuple[int, Offset]:
+    partition, colon, offset = cursor.partition(":")
+    places = {str(log.index): place for place, log in enumerate(logs)}
+    if not colon or partition not in places or not (offset.isascii() and offset.isdecimal() and len(offset) < 19):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{cursor!r} is not a cursor of this list")
+    return places[partition], Offset(int(offset))

@@ -1,0 +1,73 @@
+"""Records that acknowledge deliveries of a queue topic: `kompat-ack` says what became of one, `kompat-ack-id` of which. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from kompat.errors import KafkaError
+from kompat.extensions.headers import HeaderError
+from kompat.protocol.records import Record
+from kompat.share import receipts
+from kompat.share.machine.claims import Said
+from kompat.share.machine.messages import AckType
+from kompat.share.receipts import Receipt
+
+ACK: Final = "kompat-ack"
+ACK_ID: Final = "kompat-ack-id"
+DELIVERY_COUNT: Final = "kompat-delivery-count"
+OWN: Final = (ACK, ACK_ID, DELIVERY_COUNT)
+
+_KINDS: Final = {
+    "accept": AckType.ACCEPT,
+    "release": AckType.RELEASE,
+    "reject": AckType.REJECT,
+    "renew": AckType.RENEW,
+}
+_SHOWN: Final = 64
+
+
+class Acknowledgement(NamedTuple):
+    receipt: Receipt
+    said: Said
+
+
+def parse(record: Record, group_id: str) -> Acknowledgement:
+    """HeaderError where the record is none, or not one of this queue's."""
+    found = {name: value for name, value in record.headers if name in (ACK, ACK_ID)}
+    if ACK not in found:
+        raise HeaderError(
+            f"this is a queue topic: a record in it acknowledges a delivery, and so has the headers {ACK} and {ACK_ID}"
+        )
+    kind = _KINDS.get(_text(ACK, found[ACK]))
+    if kind is None:
+        raise HeaderError(f"{ACK}: {_shown(found[ACK])} is not one of {', '.join(_KINDS)}")
+    if ACK_ID not in found:
+        raise HeaderError(f"{ACK} without {ACK_ID}: which delivery?")
+    try:
+        receipt = receipts.decode(_text(ACK_ID, found[ACK_ID]))
+    except KafkaError as error:
+        raise HeaderError(f"{ACK_ID}: {error.message}") from None
+    if receipt.group_id != group_id:
+        raise HeaderError(f"{ACK_ID}: the delivery was one of {receipt.group_id}, not of {group_id}")
+    return Acknowledgement(receipt, receipt.says(kind))
+
+
+def delivered(record: Record, place: int, receipt: Receipt) -> Record:
+    """A record as it is in a queue topic's log."""
+    headers = [each for each in record.headers if each[0] not in OWN]
+    headers += [(ACK_ID, receipt.encode().encode()), (DELIVERY_COUNT, b"%d" % receipt.deliveries)]
+    return Record(place, record.timestamp, record.key, record.value, headers)
+
+
+def _text(name: str, value: bytes | None) -> str:
+    if value is None:
+        raise HeaderError(f"{name} has no value")
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise HeaderError(f"{name}: {_shown(value)} is not UTF-8") from None
+
+
+def _shown(value: bytes | None) -> str:
+    shown = (value or b"").decode(errors="replace")
+    return repr(shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…")
