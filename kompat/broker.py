@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kompat import __version__
 from kompat.clock import Clock, SystemClock
-from kompat.cluster.names import is_internal
+from kompat.cluster.names import KOMPAT_TRACE, is_internal
 from kompat.cluster.service import ClusterService
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
@@ -103,8 +103,11 @@ class Broker:
         await cluster.start()
         logs.start()
         config.watch(lambda _: logs.configure(_log_settings(config)))
-        coordinators = Coordinators(config, clock, cluster, logs)
+        coordinators = Coordinators(config, clock, cluster, logs, extensions.share_traces)
         self._built.push_async_callback(coordinators.close)
+        coordinators.groups.events = extensions.commit_traces
+        traces = extensions.trace(*coordinators.internal(KOMPAT_TRACE))
+        self._built.push_async_callback(extensions.tracer.recorder.close)
         coordinators.start()
         await self._start_queues(QueueTopics(cluster, logs, coordinators.shares))
         extensions.follow_commits(coordinators.groups.furthest_offset, coordinators.groups.watch_commits)
@@ -121,6 +124,9 @@ class Broker:
             queues=QueueService(cluster, coordinators.shares),
             dead_letters=DeadLetterService(cluster, logs, clock),
             lanes=extensions.lanes,
+            tracer=extensions.tracer,
+            traces=traces,
+            reads=extensions.reads,
             node_id=NodeId(config.node_id),
             version=__version__,
             fetch_sessions=_fetch_sessions(config),

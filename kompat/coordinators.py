@@ -27,6 +27,7 @@ from kompat.log.manager import Logs
 from kompat.log.partition import Origin, Partition
 from kompat.protocol.records import ControlType, control_batch
 from kompat.share.dead_letters import DeadLetterWriter, Profile
+from kompat.share.events import SILENT, ShareEvents
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.offsets import ShareOffsets
 from kompat.share.requests import TopicIdPartition
@@ -43,30 +44,38 @@ DEAD_LETTER_PREFIX = "dlq."
 
 
 class Coordinators:
-    def __init__(self, config: BrokerConfig, clock: Clock, cluster: ClusterService, logs: Logs) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        cluster: ClusterService,
+        logs: Logs,
+        share_events: ShareEvents = SILENT,
+    ) -> None:
         self._config = config
         self._cluster = cluster
         self._logs = logs
         self._clock = clock
         self._found: dict[str, tuple[Topic | None, Sequence[Partition]]] = {}
         self.shares = ShareService(
-            *self._internal(SHARES),
+            *self.internal(SHARES),
             logs=logs,
             settings=self._share_settings,
             clock=clock,
             max_sessions=config["group.share.max.share.sessions"],
             order_of=order_of,
-            dead_letters=DeadLetterWriter(self._letterbox, clock, profile=self._letter_profile),
+            dead_letters=DeadLetterWriter(self._letterbox, clock, share_events, profile=self._letter_profile),
+            events=share_events,
         )
         self.groups = GroupService(
-            *self._internal(OFFSETS),
+            *self.internal(OFFSETS),
             settings=self._group_settings,
             topics=ClusterTopics(cluster),
             clock=clock,
             share_states=ShareStates(self.shares.offsets),
         )
         self.transactions = TransactionService(
-            *self._internal(TRANSACTIONS),
+            *self.internal(TRANSACTIONS),
             make=self._transaction_machine,
             next_producer_id=cluster.next_producer_id,
             markers=self,
@@ -97,7 +106,7 @@ class Coordinators:
         self.groups.settings_changed()
         self.shares.settings_changed()
 
-    def _internal(
+    def internal(
         self, name: str
     ) -> tuple[Callable[[], Sequence[Partition]], Callable[[], Awaitable[Sequence[Partition]]]]:
         """The partitions of an internal topic: those that exist, and those that are made to."""

@@ -21,6 +21,7 @@ from kompat.extensions import headers, lanes
 from kompat.extensions.lanes import Lanes, Limit, Summary, Taken
 from kompat.extensions.outstanding import Outstanding
 from kompat.extensions.states import Draft, View
+from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.commit import Pending
 from kompat.log.partition import Origin, Partition
 from kompat.log.validation import codec_of
@@ -40,9 +41,10 @@ FindCommitted = Callable[[str, int], Offset | None]
 class Releases:
     """What the lanes of all partitions have in common."""
 
-    def __init__(self, clock: Clock, furthest_committed: FindCommitted) -> None:
+    def __init__(self, clock: Clock, furthest_committed: FindCommitted, tracer: Tracer) -> None:
         """`furthest_committed`: the highest offset that any group has committed in a partition."""
         self.clock = clock
+        self.tracer = tracer
         self.furthest_committed = furthest_committed
         self.released = 0  # records, since the start
         self.is_started = False
@@ -198,6 +200,7 @@ class LaneRelease:
         self._readers = {reader: left - size for reader, left in self._readers.items() if left > size}
         appended = partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=draft.writes())
         shared.released += count
+        shared.tracer.released(partition, _slots(taken), appended)
         return appended.pending
 
     def _ended(self, done: Pending) -> None:
@@ -263,6 +266,16 @@ def _batch(taken: Sequence[Taken], config: TopicConfig, now: Millis) -> bytearra
         timestamp = now if oldest is not None and run.parked_at < oldest else None
         records += _delivered(run, len(records), timestamp)
     return build_batch(records, compression=codec)
+
+
+def _slots(taken: Sequence[Taken]) -> Iterator[tuple[int, Record]]:
+    """The records in the order of their release, and where they waited."""
+    for run in taken:
+        for record in run.records:
+            if run.slot is not None:
+                yield run.slot + record.offset, record
+            else:
+                yield int(dict(record.headers)[headers.ORIGINAL_OFFSET] or b"0"), record
 
 
 def _delivered(run: Taken, place: int, timestamp: Millis | None) -> Iterator[Record]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from kompat.clock import Clock
 from kompat.extensions.delay_service import DelayService
@@ -10,6 +10,9 @@ from kompat.extensions.firing import Firing
 from kompat.extensions.intake import PartitionIntake
 from kompat.extensions.lane_release import FindCommitted, Releases
 from kompat.extensions.lane_service import LaneService
+from kompat.extensions.reading import ReadService
+from kompat.extensions.tracing.listeners import CommitTraces, ShareTraces
+from kompat.extensions.tracing.service import TraceService
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.manager import Logs
 from kompat.log.partition import Partition
@@ -23,9 +26,12 @@ class Extensions:
         self.tracer = Tracer(clock)
         self._firing = Firing(clock)
         self.delays = DelayService(logs, self._firing, clock)
-        self._releases = Releases(clock, self._furthest_committed)
+        self._releases = Releases(clock, self._furthest_committed, self.tracer)
         self.lanes = LaneService(logs, self._releases)
         self._committed: FindCommitted = _nothing_committed
+        self.reads = ReadService(logs)
+        self.share_traces = ShareTraces(self.tracer)
+        self.commit_traces = CommitTraces(self.tracer, logs)
         logs.extend(self._extend)
 
     def start(self) -> None:
@@ -40,6 +46,13 @@ class Extensions:
 
     def _furthest_committed(self, topic: str, partition: int) -> Offset | None:
         return self._committed(topic, partition)
+
+    def trace(
+        self, existing: Callable[[], Sequence[Partition]], ensure: Callable[[], Awaitable[Sequence[Partition]]]
+    ) -> TraceService:
+        """Write down what happens to traced records, in the partitions of `__kompat_trace`: until `tracer.recorder` is closed."""
+        self.tracer.recorder.start(existing, ensure)
+        return TraceService(self.tracer.recorder, existing, self.reads)
 
     def close(self) -> None:
         self._firing.close()

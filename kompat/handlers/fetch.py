@@ -56,6 +56,7 @@ class _Fetch(Later[FetchResponse]):
 
     __slots__ = (
         "_asked",
+        "_client_id",
         "_isolation",
         "_max_bytes",
         "_may_ask",
@@ -65,6 +66,7 @@ class _Fetch(Later[FetchResponse]):
         "_room",
         "_task",
         "_timer",
+        "_tracer",
         "_wait",
     )
 
@@ -72,6 +74,8 @@ class _Fetch(Later[FetchResponse]):
         super().__init__()
         self._plan = plan
         self._room = ctx.services.fetch_room
+        self._client_id = ctx.client_id
+        self._tracer = ctx.services.tracer
         self._isolation = _isolation(req.isolation_level)
         self._min_bytes = min(req.min_bytes, max_bytes)
         self._max_bytes = max_bytes
@@ -238,6 +242,8 @@ class _Fetch(Later[FetchResponse]):
 
     # -- answering -------------------------------------------------------------------------------------------------
     def _response(self, found: list[_Found]) -> FetchResponse:
+        if self._tracer.used:
+            self._trace(found)
         topics: dict[tuple[str, object], TopicResponse] = {}
         for f in found:
             partition = _answer(f)
@@ -255,6 +261,12 @@ class _Fetch(Later[FetchResponse]):
                     topic = topics[key] = TopicResponse(f.wanted.topic, f.wanted.topic_id, [])
                 topic.partitions.append(partition)
         return FetchResponse(0, ErrorCode.NONE, self._plan.session_id, list(topics.values()))
+
+    def _trace(self, found: list[_Found]) -> None:
+        """These records are on their way to the consumer."""
+        for each, partition in zip(found, self._partitions, strict=False):
+            if each.read is not None and each.read.size and isinstance(partition, Partition):
+                self._tracer.fetched(partition, each.wanted.fetch_offset, each.read.next_offset, self._client_id)
 
 
 def _isolation(level: int) -> Isolation:

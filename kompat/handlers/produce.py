@@ -90,7 +90,10 @@ def _append(
         records = _checked(ctx, req, data)
         partition = _partition(ctx, topic, data.index)
         log_start = partition.log_start_offset
-        return reply.started(data.index, partition.append(records))
+        appended = partition.append(records)
+        if ctx.services.tracer.newest is not None:
+            ctx.services.tracer.sent_by(partition, ctx.client_id)
+        return reply.started(data.index, appended)
     except KafkaError as error:
         return _refused(data.index, error, log_start)
 

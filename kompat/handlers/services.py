@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from kompat.extensions.delay_service import DelayService
     from kompat.extensions.lane_service import LaneService
     from kompat.extensions.queues import QueueService
+    from kompat.extensions.reading import ReadService
+    from kompat.extensions.tracing.service import TraceService
+    from kompat.extensions.tracing.tracer import Tracer
     from kompat.groups.service import GroupService
     from kompat.handlers.fetch_room import FetchRoom
     from kompat.handlers.fetch_sessions import FetchSessions
@@ -36,6 +39,9 @@ class Services:
     queues: QueueService
     dead_letters: DeadLetterService
     lanes: LaneService
+    tracer: Tracer
+    traces: TraceService
+    reads: ReadService
     node_id: NodeId
     version: str
     fetch_sessions: FetchSessions

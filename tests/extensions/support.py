@@ -28,7 +28,7 @@ class ExtendedLog(Log):
         self.firing = Firing(self.clock)
         self.tracer = Tracer(self.clock)
         self.committed: Offset | None = None  # the furthest of any group
-        self.releases = Releases(self.clock, lambda *_: self.committed)
+        self.releases = Releases(self.clock, lambda *_: self.committed, self.tracer)
         self.releases.start()
         self.intake = PartitionIntake(self.partition, self._changed, self.firing.dropped, self.tracer)
         self.partition.intake = self.intake

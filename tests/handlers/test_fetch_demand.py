@@ -68,12 +68,13 @@ def ask(log: Log, offset: int, *, wait: int = 10_000, **fields: Any) -> Any:
         fetch_room=FetchRoom(),
         clock=log.clock,
         logs=SimpleNamespace(find=lambda topic, index: log.partition),
+        tracer=SimpleNamespace(used={}),
     )
     request = FetchRequest([FetchTopic("topic", ZERO_UUID, [FetchPartition(0, offset, 1000)])])
     request.max_wait_ms, request.min_bytes = wait, 1
     for name, value in fields.items():
         setattr(request, name, value)
-    return fetch.handle(cast("Context", SimpleNamespace(services=services)), request)
+    return fetch.handle(cast("Context", SimpleNamespace(services=services, client_id=None)), request)
 
 
 def records(response: FetchResponse) -> int:

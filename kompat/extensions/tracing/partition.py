@@ -28,16 +28,17 @@ _NAMES = (headers.TRACE, headers.TRACEPARENT)
 class Chosen:
     """The traced records of one batch that comes in."""
 
-    __slots__ = ("_home", "_sampled", "at", "base", "dues", "entries", "replaced", "writes")
+    __slots__ = ("_home", "_sampled", "all_wait", "at", "base", "dues", "entries", "replaced", "writes")
 
-    def __init__(self, home: Home, base: int, count: int, parts: int, at: Millis) -> None:
-        """`parts`: of a million records, how many are traced in any case."""
+    def __init__(self, home: Home, base: int, count: int, parts: int, at: Millis, *, all_wait: bool = False) -> None:
+        """`parts`: of a million records, how many are traced in any case. `all_wait`: none of them is in the log yet."""
         self._home = home
         self._sampled = dict.fromkeys(context.sampled(base, base + count, parts))
         self.base = base
         self.at = at
         self.entries: list[Entry] = []
         self.dues: dict[int, Millis] = {}  # of those that wait
+        self.all_wait = all_wait
         self.replaced: list[Entry] = []  # that will not be delivered
         self.writes: Sequence[StateWrite] = ()
 
@@ -56,6 +57,13 @@ class Chosen:
         if left:
             self.entries += [(offset, self._home.story(offset)) for offset in left]
             self.entries.sort(key=lambda entry: entry[0])
+
+    @property
+    def found(self) -> list[Entry]:
+        """Those that are in the log: what waits leaves its offset empty, and nobody reads it there."""
+        if self.all_wait:
+            return []
+        return [entry for entry in self.entries if entry[0] not in self.dues] if self.dues else self.entries
 
     def __bool__(self) -> bool:
         return bool(self.entries or self.replaced)
@@ -88,7 +96,7 @@ class Fresh:
             emit(Kind.PRODUCED, entry, client, at=chosen.at)
             emit(Kind.REPLICATED, entry, at=now)
             due = chosen.dues.get(entry[0])
-            if due is not None:
+            if due is not None or chosen.all_wait:
                 emit(Kind.PARKED, entry, details(due=due), at=now)
         for entry in chosen.replaced:
             emit(Kind.CANCELLED, entry, details(reason="replaced"), at=now)
@@ -116,8 +124,8 @@ class PartitionTraces:
         """Of a million records, how many are traced in any case."""
         return context.per_million(self.partition.config.kompat_trace_sample)
 
-    def choose(self, base: int, count: int, now: Millis) -> Chosen:
-        return Chosen(self.home, base, count, self.parts, now)
+    def choose(self, base: int, count: int, now: Millis, *, all_wait: bool) -> Chosen:
+        return Chosen(self.home, base, count, self.parts, now, all_wait=all_wait)
 
     def story_of(self, slot: int, record: Record) -> Story | None:
         """That of a record that waits, or has waited, at a slot; None: it is not traced."""
@@ -144,19 +152,24 @@ class PartitionTraces:
         self._load()
         gone = self._known.forget(self.tracer.limit, self.partition.log_start_offset)
         writes += [(offsets.state_name(base), None) for base in gone]
-        if chosen.entries:
-            value = self.home.encode(chosen.base, chosen.entries)
-            writes.append((offsets.state_name(chosen.base), value))
+        if chosen.found:
+            writes.append((offsets.state_name(chosen.base), self.home.encode(chosen.base, chosen.found)))
         chosen.writes = writes
         self._chosen = chosen
+
+    def replan(self, writes: Sequence[StateWrite]) -> None:
+        """What was planned is written with these."""
+        if self._chosen is not None:
+            self._chosen.writes = writes
 
     # -- the log's word --------------------------------------------------------------------------------------------
     def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
         chosen, self._chosen = self._chosen, None
         if chosen is None or chosen.writes is not writes:
             return  # what was planned was refused, and this is something else
+        if chosen.found:
+            self._known.add(chosen.base, chosen.found)
         if chosen.entries:
-            self._known.add(chosen.base, chosen.entries)
             self.tracer.used[self.partition] = self
         fresh = Fresh(self, chosen)
         self._fresh.append(fresh)

@@ -17,6 +17,7 @@ from kompat.extensions.tracing.partition import Fresh, PartitionTraces
 from kompat.extensions.tracing.recorder import Recorder
 from kompat.log.commit import Pending
 from kompat.log.partition import Appended, Partition
+from kompat.protocol.records import Record
 from kompat.types import Millis
 
 MOST_OF_ONE: Final = 16_384  # records that are remembered for a partition
@@ -97,23 +98,36 @@ class Tracer:
 
     # -- records that wait -----------------------------------------------------------------------------------------
     def fired(self, traces: PartitionTraces, due: Sequence[Parked], appended: Appended) -> None:
-        """Records that waited were appended in this turn, in this order."""
+        """Records that waited for their time were appended in this turn, in this order."""
+        if traces.partition in self.used:
+            waited = ((each.slot, each.record, details(due=each.due)) for each in due)
+            self._moved(traces, waited, appended)
+
+    def released(self, partition: Partition, records: Iterable[tuple[int, Record]], appended: Appended) -> None:
+        """Records that waited for their turn at their slots were appended in this turn, in this order."""
+        traces = self.used.get(partition)
+        if traces is not None:
+            self._moved(traces, ((slot, record, "") for slot, record in records), appended)
+
+    def _moved(
+        self, traces: PartitionTraces, waited: Iterable[tuple[int, Record | None, str]], appended: Appended
+    ) -> None:
         moved = []
-        for offset, parked in enumerate(due, appended.base_offset):
-            story = traces.story_of(parked.slot, parked.record) if parked.record is not None else None
+        for offset, (slot, record, more) in enumerate(waited, appended.base_offset):
+            story = traces.story_of(slot, record) if record is not None else None
             if story is not None:
-                moved.append((parked, offset, story))
+                moved.append((offset, (slot, story), more))
         if not moved:
             return
         now = self._clock.now()
 
         def committed(turn: Pending) -> None:
             if turn.error is None:
-                for parked, offset, story in moved:
-                    traces.emit(Kind.FIRED, (parked.slot, story), details(due=parked.due), at=now, moves_to=offset)
+                for offset, entry, more in moved:
+                    traces.emit(Kind.FIRED, entry, more, at=now, moves_to=offset)
 
         appended.pending.add_done_callback(committed)
-        traces.continue_at((offset, story) for _, offset, story in moved)
+        traces.continue_at((offset, story) for offset, (_, story), _ in moved)
 
     def cancelled(self, traces: PartitionTraces, parked: Parked, reason: str) -> None:
         story = traces.story_of(parked.slot, parked.record) if parked.record is not None else None

@@ -1,0 +1,148 @@
+"""Looking up what happened to records: by trace id, by message id, by where a record is, or by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions.reading import ReadRange, ReadService
+from kompat.extensions.tracing import events, index
+from kompat.extensions.tracing.context import TRACE_ID_SIZE
+from kompat.extensions.tracing.events import Kind, Place, TraceEvent
+from kompat.extensions.tracing.recorder import Recorder
+from kompat.extensions.tracing.timeline import Timeline, timelines
+from kompat.log.partition import Isolation, Partition
+from kompat.protocol.records import Record, iterate, split_batches
+from kompat.types import Millis, Offset
+
+TRACE_TOPIC = "__kompat_trace"
+MOST_BATCHES = 2000  # that are read for one trace
+NO_LIMIT = 2**31 - 1
+READ_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    events: Sequence[TraceEvent]
+    cursor: str | None  # where to go on; None: that was all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceStatistics:
+    written: int  # events, since the start
+    dropped: int
+
+
+class TraceService:
+    def __init__(self, recorder: Recorder, partitions: Callable[[], Sequence[Partition]], reads: ReadService) -> None:
+        self._recorder = recorder
+        self._partitions = partitions
+        self._reads = reads
+
+    @property
+    def statistics(self) -> TraceStatistics:
+        return TraceStatistics(written=self._recorder.written, dropped=self._recorder.dropped)
+
+    async def by_id(self, trace_id: str) -> list[Timeline]:
+        """The stories of all records of a trace, in the order in which they began; none where nothing is known of it."""
+        await self._recorder.settle()
+        return await self._stories(_trace_id(trace_id))
+
+    async def by_message_id(self, message_id: str) -> list[Timeline]:
+        await self._recorder.settle()
+        first, end = index.message_range(message_id)
+        size = len(first) + TRACE_ID_SIZE  # longer ones are of message ids that begin like this one
+        found = {
+            index.trace_of(name)
+            for partition in self._partitions()
+            for name, _ in partition.store.state_range(first, end, MOST_BATCHES, NO_LIMIT)
+            if len(name) == size
+        }
+        stories = [story for trace_id in found for story in await self._stories(trace_id)]
+        return sorted(
+            (story for story in stories if story.message_id == message_id),
+            key=lambda story: story.steps[0].event.timestamp,
+        )
+
+    async def by_record(self, topic: str, partition: int, offset: int) -> Timeline | None:
+        """The story of the record that is, or was, at this place."""
+        if partition < 0 or offset < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic}/{partition}/{offset} is no place for a record")
+        await self._recorder.settle()
+        name = index.record_name(Place(topic, partition, offset))
+        for each in self._partitions():
+            value = each.store.state(name)
+            if value is not None:
+                trace_id, record = index.record_value(value)
+                return next((story for story in await self._stories(trace_id) if story.record == record), None)
+        return None
+
+    async def search(
+        self,
+        *,
+        topic: str | None = None,
+        from_time: Millis | None = None,
+        to_time: Millis | None = None,
+        event: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> EventPage:
+        """Events in the order of their times, those of a topic or of a kind only. A page may be empty and yet not the last."""
+        if event is not None and event not in Kind.__members__:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{event} is no event: those are {', '.join(Kind)}")
+        await self._recorder.settle()
+        if not self._partitions():
+            return EventPage([], None)
+
+        def is_wanted(record: Record) -> bool:
+            found = events.decode(record.value)
+            return found is not None and topic in (None, found.topic) and event in (None, found.event)
+
+        wanted = ReadRange(topic=TRACE_TOPIC, from_time=from_time, to_time=to_time)
+        page = await self._reads.read(wanted, limit=limit, cursor=cursor, keep=is_wanted)
+        found = (events.decode(each.record.value) for each in page.records)
+        return EventPage([each for each in found if each is not None], page.cursor)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+    async def _stories(self, trace_id: bytes) -> list[Timeline]:
+        partitions = self._partitions()
+        if not partitions:
+            return []
+        home = partitions[index.home_of(trace_id, len(partitions))]
+        names = home.store.state_range(*index.trace_range(trace_id), MOST_BATCHES, NO_LIMIT)
+        found: list[TraceEvent] = []
+        for name, _ in names:
+            base = index.batch_of(name)
+            if base >= home.log_start_offset:
+                found += await _events_of(home, Offset(base), trace_id.hex())
+        return timelines(found)
+
+
+async def _events_of(partition: Partition, base: Offset, trace_id: str) -> list[TraceEvent]:
+    """Those of a trace in the batch that begins there."""
+    isolation = Isolation.READ_UNCOMMITTED
+    try:
+        read = partition.read(base, READ_BYTES, isolation)
+        if read is None:
+            read = await partition.read_stored(base, READ_BYTES, isolation)
+    except KafkaError as error:
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:  # retention was faster
+            return []
+        raise
+    if not read.buffers:
+        return []
+    batch = split_batches(memoryview(read.buffers[0]))[0]
+    key = trace_id.encode()
+    found = (events.decode(record.value) for record in iterate(batch) if record.key == key)
+    return [event for event in found if event is not None]
+
+
+def _trace_id(text: str) -> bytes:
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != TRACE_ID_SIZE:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{text!r} is no trace id: that has 32 hexadecimal digits")
+    return found
