@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 NATIVE := $(shell find kompat/native kompat/raft/native -name '*.rs' -not -path '*/target/*') kompat/native/Cargo.toml kompat/native/Cargo.lock
-SOURCES := kompat tests interop_tests benchmarks
+SOURCES := kompat spark tests interop_tests benchmarks
 ARGS ?=
 
 .PHONY: run test unit interop interop-deps check lint bench clean help
@@ -38,6 +38,7 @@ interop: interop-deps
 
 interop-deps: $(VENV)/.developer
 	if [ -x interop_tests/setup.sh ]; then interop_tests/setup.sh; fi
+	$(BIN)/python -m spark.jars
 
 bench: $(VENV)/.developer
 	$(BIN)/python -m benchmarks.compare $(ARGS)

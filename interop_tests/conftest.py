@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,6 +24,9 @@ from interop_tests.support.members.host import Host
 from interop_tests.support.members.kinds import AnyHost, Kind
 from interop_tests.support.topics import Topics
 from interop_tests.support.worker import Worker, go_worker, java_worker, old_java_worker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 StartBroker = Callable[..., Broker]
 HostOf = Callable[..., AnyHost]
@@ -102,6 +106,19 @@ def golang(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     worker = go_worker(tmp_path_factory.mktemp("go") / "stderr")
     yield worker
     worker.close()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """One Spark for all tests: it takes its time to start."""
+    from spark.session import open_session
+
+    home = tmp_path_factory.mktemp("spark")
+    settings = {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home / "local")}
+    session = open_session("kompat-tests", master="local[2]", settings=settings)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
 
 
 @pytest.fixture(params=CLIENTS)

@@ -1,0 +1,45 @@
+"""A Spark session that can speak with kompat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from spark import jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
+# Those of Spark's settings whose defaults suit a cluster better than a laptop, or a table of times.
+_LOCAL_SETTINGS = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_SETTINGS = {"spark.sql.session.timeZone": "UTC"}
+
+
+def open_session(name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The session of `spark-submit` where it runs under that, else one of its own.
+
+    `master` None leaves the choice to spark-submit, and is local without it.
+    """
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    given = SparkConf()
+    is_submitted = given.contains("spark.submit.deployMode") or given.contains("spark.master")
+    chosen = master or (None if is_submitted else LOCAL)
+    builder = SparkSession.builder.appName(name)
+    if chosen is not None:
+        builder = builder.master(chosen)
+    wanted = {**(_LOCAL_SETTINGS if chosen and chosen.startswith("local") else {}), **_SETTINGS, **(settings or {})}
+    if not given.contains("spark.jars") and not given.contains("spark.jars.packages"):
+        wanted["spark.jars"] = ",".join(map(str, jars.find()))
+    for key, value in wanted.items():
+        if not given.contains(key):
+            builder = builder.config(key, value)
+    return builder.getOrCreate()
