@@ -39,5 +39,9 @@ class LogId:
     def key(self) -> bytes:
         return self.topic_id.bytes + self.partition.to_bytes(4, "big")
 
+    @classmethod
+    def of_key(cls, key: bytes) -> "LogId":
+        return cls(UUID(bytes=key[:16]), int.from_bytes(key[16:20], "big"))
+
     def __str__(self) -> str:
         return f"{self.topic_id.hex}-{self.partition}"

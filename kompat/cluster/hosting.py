@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
+from typing import Protocol
 
-from kompat.cluster.records import ClusterRecord, ConfigsSet, PartitionsCreated, TopicCreated, TopicDeleted
-from kompat.cluster.state import ClusterState, Resource, ResourceType, Topic
+from kompat.cluster.records import (
+    ClusterRecord,
+    ConfigsSet,
+    PartitionAssigned,
+    PartitionsCreated,
+    TopicCreated,
+    TopicDeleted,
+)
+from kompat.cluster.state import ClusterState, PartitionState, Resource, ResourceType, Topic
 from kompat.config.broker import BrokerConfig
 from kompat.config.topics import topic_config
 from kompat.log.commit import Pending
 from kompat.log.manager import Logs
+from kompat.log.partition import Partition
 from kompat.types import LogId
 
 
+class Host(Protocol):
+    """Who looks after the other replicas of the partitions here, where there are other brokers."""
+
+    def host(self, partition: Partition, wanted: PartitionState) -> None: ...
+
+    def leave(self, partition: Partition) -> None: ...
+
+
 class Hosting:
-    def __init__(self, config: BrokerConfig, logs: Logs) -> None:
+    def __init__(self, config: BrokerConfig, logs: Logs, host: Host | None = None) -> None:
         self._config = config
         self._logs = logs
+        self._host = host
 
     def take_over(self, state: ClusterState) -> None:
         """Bring this broker to the state, wherever it was before."""
         self._change_settings(state)
-        known = {(topic.id, p.index) for topic in state.topics.values() for p in topic.partitions}
-        for partition in list(self._logs.all()):
-            if (partition.log_id.topic_id, partition.log_id.partition) not in known:
-                self._logs.drop(partition.log_id)
+        mine = self._config.node_id
+        known = {
+            LogId(topic.id, p.index) for topic in state.topics.values() for p in topic.partitions if mine in p.replicas
+        }
+        gone = [partition.log_id for partition in self._logs.all() if partition.log_id not in known]
+        self._leave(gone)
+        for log_id in gone:
+            self._logs.drop(log_id)
         for topic in state.topics.values():
             self._open(topic)
         self._push_settings(state)
@@ -43,21 +65,38 @@ class Hosting:
         gone = state.topics_by_id.get(record.topic_id) if isinstance(record, TopicDeleted) else None
         record.change(state)
         if gone is not None:
-            self._logs.drop_soon(LogId(gone.id, partition.index) for partition in gone.partitions)
+            self._drop([LogId(gone.id, partition.index) for partition in gone.partitions])
         elif isinstance(record, TopicCreated):
             self._open(record.topic)
         elif isinstance(record, PartitionsCreated):
             self._open(state.topics_by_id[record.topic_id])
+        elif isinstance(record, PartitionAssigned):
+            topic = state.topics_by_id[record.topic_id]
+            self._open(topic, [topic.partitions[record.index]])
+            if self._config.node_id not in record.replicas:
+                self._drop([LogId(record.topic_id, record.index)])
         elif isinstance(record, ConfigsSet):
             self._configure(state, record.resource)
 
-    def _open(self, topic: Topic) -> None:
+    def _open(self, topic: Topic, partitions: Sequence[PartitionState] | None = None) -> None:
         """Logs that are open already stay as they are."""
         config = topic_config(topic.configs, self._config)
         node_id = self._config.node_id
-        for partition in topic.partitions:
+        for partition in topic.partitions if partitions is None else partitions:
             if node_id in partition.replicas:
-                self._logs.open(LogId(topic.id, partition.index), topic.name, partition.index, config)
+                log = self._logs.open(LogId(topic.id, partition.index), topic.name, partition.index, config)
+                if self._host is not None:
+                    self._host.host(log, partition)
+
+    def _drop(self, logs: Collection[LogId]) -> None:
+        self._leave(logs)
+        self._logs.drop_soon(log_id for log_id in logs if self._logs.find_by_id(log_id.topic_id, log_id.partition))
+
+    def _leave(self, logs: Iterable[LogId]) -> None:
+        for log_id in logs if self._host is not None else ():
+            partition = self._logs.find_by_id(log_id.topic_id, log_id.partition)
+            if partition is not None and self._host is not None:
+                self._host.leave(partition)
 
     # -- settings --------------------------------------------------------------------------------------------------
     def _configure(self, state: ClusterState, resource: Resource) -> None:

@@ -2,35 +2,42 @@
 
 The machine runs on a partition of its own. Its records take effect here when they are committed: logs are opened and
 dropped, new settings reach partitions and broker. So nobody sees a topic that a crash could take away again.
+
+In a cluster that log has replicas. Its leader is the controller: there the machine runs, and what changes something has to
+be asked of it. What is committed is read from the log by every broker.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 from kompat.clock import Clock
-from kompat.cluster import configs, describe, names
+from kompat.cluster import names
 from kompat.cluster.changes import Changes, changes_of
-from kompat.cluster.describe import ConfigEntry
 from kompat.cluster.hosting import Hosting
 from kompat.cluster.internal import internal_topic
 from kompat.cluster.machine import ClusterMachine
-from kompat.cluster.records import ClusterCodec, ClusterRecord
-from kompat.cluster.requests import ConfigChange, ConfigReplacement, MorePartitions, NewTopic
-from kompat.cluster.state import Broker, ClusterState, PartitionState, Resource, ResourceType, Topic
+from kompat.cluster.member import Member
+from kompat.cluster.membership import broker_told
+from kompat.cluster.records import BrokerUnregistered, ClusterCodec, ClusterRecord, PartitionAssigned
+from kompat.cluster.requests import ConfigChange, ConfigReplacement, MorePartitions, NewTopic, Reassignment
+from kompat.cluster.settings import SettingsView
+from kompat.cluster.state import Broker, PartitionState, Topic
 from kompat.config.broker import BrokerConfig
-from kompat.config.groups import group_value
 from kompat.config.topic import TopicConfig
-from kompat.config.values import Value
+from kompat.coordination.decision import Decision
+from kompat.coordination.following import Following
 from kompat.coordination.runtime import Runtime
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.manager import Logs
 from kompat.log.partition import Partition
-from kompat.types import LogId, NodeId, Offset, ProducerId
+from kompat.types import LeaderEpoch, LogId, NodeId, Offset, ProducerId
 
 __all__ = ["ClusterService", "PartitionState", "Topic"]
 
@@ -39,44 +46,117 @@ _METADATA_CONFIG = TopicConfig(
     retention_ms=-1, segment_bytes=1 << 30, segment_ms=24 * 3_600_000, max_message_bytes=(1 << 31) - 1
 )
 
+# What clients are told where the controller's log fails: to look for the controller, and to come again.
+FAILURES = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_CONTROLLER,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.NOT_CONTROLLER,
+}
+_CATCH_UP = 5.0  # seconds that what is committed may take to be read here
+_LED_WITHIN = 2.0
 
-class ClusterService:
-    def __init__(self, config: BrokerConfig, clock: Clock, logs: Logs) -> None:
-        self._config = config
+T = TypeVar("T")
+
+
+class ClusterService(SettingsView):
+    def __init__(self, config: BrokerConfig, clock: Clock, logs: Logs, member: Member | None = None) -> None:
+        """`member`: of a cluster of several brokers."""
+        super().__init__(config)
         self._logs = logs
-        self._hosting = Hosting(config, logs)
+        self._hosting = Hosting(config, logs, member)
         self.log: Partition = logs.open_private(METADATA_LOG, names.CLUSTER_METADATA, 0, _METADATA_CONFIG)
-        self._image = ClusterState()  # what is committed; the machine is ahead of it
+        is_alone = member is None
         self._runtime: Runtime[ClusterMachine, ClusterRecord] = Runtime(
-            ClusterMachine, ClusterCodec(), self.log, clock=clock, store=self.log.store, listener=self
+            ClusterMachine,
+            ClusterCodec(),
+            self.log,
+            clock=clock,
+            store=self.log.store,
+            listener=self if is_alone else None,
+            failures=None if is_alone else FAILURES,
+            is_leading=is_alone,
         )
-        self._default_entries: tuple[int, list[ConfigEntry]] = (-1, [])
+        self._following: Following[ClusterMachine, ClusterRecord] | None = None
+        if not is_alone:
+            self._following = Following(ClusterMachine, ClusterCodec(), self.log, self)
+        self.member = member
+        self._tidying: asyncio.Task[None] | None = None
         self._producer_ids = iter(range(0))
         self._watchers: list[Callable[[Changes], None]] = []
         self._allocating: asyncio.Future[range] | None = None
+        if member is not None:
+            member.bind(self)
+            member.controller.commands(
+                {
+                    "join": self._join,
+                    "arrived": self._arrived,
+                    "create": self._create,
+                    "producer-ids": self._allocate,
+                    "end": self._end,
+                }
+            )
 
     async def start(self) -> None:
         """Take up the cluster where it stood, and join it."""
+        if self.member is not None and self._following is not None:
+            await self.member.start()
+            await self._following.start()
+            await self.member.join()
+            self._tidying = asyncio.ensure_future(self._tidy(self.member))
+            return
         await self._runtime.load()
         await self._hosting.drop_leftovers({METADATA_LOG})
         broker = Broker(NodeId(self._config.node_id), self._config["broker.rack"])
         await self._runtime.run(lambda machine: machine.join(broker, cluster_id=_new_cluster_id()))
 
+    async def _tidy(self, member: Member) -> None:
+        """Only when all is known that was decided may what nobody knows of be removed."""
+        while True:
+            with contextlib.suppress(KafkaError):
+                if await self.reach(Offset(await member.controller.ask("end")), _CATCH_UP):
+                    break
+        await self._hosting.drop_leftovers({METADATA_LOG})
+
     async def close(self) -> None:
+        if self._tidying is not None:
+            self._tidying.cancel()
+            await asyncio.gather(self._tidying, return_exceptions=True)
+        if self.member is not None:
+            await self.member.close()
+        if self._following is not None:
+            await self._following.close()
         await self._runtime.close()
 
-    # -- what the runtime tells ------------------------------------------------------------------------------------
+    # -- what the runtime tells, or the log ------------------------------------------------------------------------
     def loaded(self) -> None:
-        self._image = self._runtime.machine.state.copy()
-        self._hosting.take_over(self._image)
+        self.image = self._runtime.machine.state.copy()
+        self._hosting.take_over(self.image)
+
+    def rebuilt(self, machine: ClusterMachine) -> None:
+        self.image = machine.state
+        self._hosting.take_over(self.image)
+        if self.member is not None:
+            moving = [LogId(t.id, p.index) for t in self.image.topics.values() for p in t.partitions if p.is_moving]
+            self.member.changed(moved=moving)
 
     def committed(self, records: Sequence[ClusterRecord]) -> None:
-        changes = changes_of(records, self._image)
+        changes = changes_of(records, self.image)
         for record in records:
-            self._hosting.follow(self._image, record)
+            self._hosting.follow(self.image, record)
+        if self.member is not None:
+            self.member.changed(
+                gone=[record.node_id for record in records if isinstance(record, BrokerUnregistered)],
+                moved=[LogId(r.topic_id, r.index) for r in records if isinstance(r, PartitionAssigned)],
+            )
         if changes:
             for watcher in self._watchers:
                 watcher(changes)
+
+    async def _run(self, command: Callable[[ClusterMachine], Decision[ClusterRecord, T]]) -> T:
+        """Have the machine decide; the reply when everybody here can see what it did."""
+        reply = await self._runtime.run(command)
+        if self._following is not None:
+            await self.reach(self._runtime.committed_offset, _CATCH_UP)
+        return reply
 
     def watch(self, watcher: Callable[[Changes], None]) -> None:
         """Be told of topics and groups that changed, when that is committed."""
@@ -85,25 +165,28 @@ class ClusterService:
     # -- looking up ------------------------------------------------------------------------------------------------
     @property
     def cluster_id(self) -> str:
-        return self._image.cluster_id
+        return self.image.cluster_id
 
     @property
     def brokers(self) -> Mapping[NodeId, Broker]:
-        return self._image.brokers
+        return self.image.brokers
 
     @property
     def metadata_offset(self) -> Offset:
         """Of the newest committed metadata record: moves with every change."""
-        return Offset(self._runtime.committed_offset - 1)
+        end = self._runtime.committed_offset if self._following is None else self._following.position
+        return Offset(end - 1)
 
-    def topic(self, name: str) -> Topic | None:
-        return self._image.topics.get(name)
+    def partition_state(self, log_id: LogId) -> PartitionState | None:
+        topic = self.image.topics_by_id.get(log_id.topic_id)
+        known = topic is not None and log_id.partition < len(topic.partitions)
+        return topic.partitions[log_id.partition] if topic is not None and known else None
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        return self._image.topics_by_id.get(topic_id)
+        return self.image.topics_by_id.get(topic_id)
 
     def topics(self) -> Collection[Topic]:
-        return self._image.topics.values()
+        return self.image.topics.values()
 
     # -- topics ----------------------------------------------------------------------------------------------------
     async def create_topics(
@@ -113,13 +196,25 @@ class ClusterService:
         self._logs.require_room()
         ided = [(new, uuid4()) for new in wanted]
         start = random.randrange(1 << 16)  # noqa: S311 - only spreads load
-        return await self._runtime.run(
-            lambda machine: machine.create_topics(ided, start=start, config=self._config, validate_only=validate_only)
+        outcomes = await self._run(
+            lambda machine: machine.create_topics(
+                ided, start=start, config=self._config, down=self._down, validate_only=validate_only
+            )
         )
+        if self.member is not None and not validate_only:
+            await self.until_led([topic.name for topic in outcomes.values() if isinstance(topic, Topic)])
+        return outcomes
 
     async def auto_create(self, wanted: Iterable[str]) -> dict[str, KafkaError]:
         """Create the topics that do not exist; those that cannot be created, and why."""
-        missing = [name for name in dict.fromkeys(wanted) if name not in self._image.topics]
+        missing = [name for name in dict.fromkeys(wanted) if name not in self.image.topics]
+        if self.member is not None and missing:
+            refused = await self.member.controller.ask("create", missing)
+            await self.until_led([name for name in missing if name not in refused])
+            return {name: KafkaError(ErrorCode(code), message) for name, (code, message) in refused.items()}
+        return await self._auto_create_here(missing)
+
+    async def _auto_create_here(self, missing: Sequence[str]) -> dict[str, KafkaError]:
         outcomes = await self.create_topics([self._default_topic(name) for name in missing]) if missing else {}
         return {
             name: outcome
@@ -129,7 +224,7 @@ class ClusterService:
 
     def _default_topic(self, name: str) -> NewTopic:
         if names.is_internal(name):
-            return internal_topic(name, self._config, len(self._image.brokers))
+            return internal_topic(name, self._config, len(self.image.brokers))
         return NewTopic(name)
 
     async def ensure_internal_topic(self, name: str) -> Topic:
@@ -137,111 +232,126 @@ class ClusterService:
         known = self.topic(name)
         if known is not None:
             return known
-        outcome = (await self.create_topics([self._default_topic(name)]))[name]
-        if isinstance(outcome, Topic):
-            return outcome
-        known = self.topic(name)  # somebody else was faster
-        if known is None or outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise outcome
+        refused = (await self.auto_create([name])).get(name)
+        if refused is not None:
+            raise refused
+        known = self.topic(name)
+        if known is None:  # somebody was faster, and others too, to delete it again
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return known
 
     async def delete_topics(self, wanted: Sequence[str | UUID]) -> dict[str | UUID, Topic | KafkaError]:
         """By name or by id; each is deleted or refused on its own."""
-        return await self._runtime.run(lambda machine: machine.delete_topics(wanted, config=self._config))
+        return await self._run(lambda machine: machine.delete_topics(wanted, config=self._config))
 
     async def create_partitions(
         self, wanted: Sequence[MorePartitions], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         self._logs.require_room()
         start = random.randrange(1 << 16)  # noqa: S311 - only spreads load
-        return await self._runtime.run(
-            lambda machine: machine.create_partitions(wanted, start=start, validate_only=validate_only)
+        return await self._run(
+            lambda machine: machine.create_partitions(wanted, start=start, down=self._down, validate_only=validate_only)
         )
+
+    async def reassign(
+        self, wanted: Sequence[Reassignment], *, may_change_factor: bool = True
+    ) -> list[KafkaError | None]:
+        """Send partitions to other brokers, each on its own; outcomes in the order asked."""
+        return await self._run(lambda machine: machine.reassign(wanted, may_change_factor=may_change_factor))
+
+    # -- in a cluster ----------------------------------------------------------------------------------------------
+    @property
+    def controller(self) -> NodeId | None:
+        """Who decides for the cluster, as far as this broker knows."""
+        member = self.member
+        if member is None:
+            return NodeId(self._config.node_id)
+        replica = member.leadership.replica(METADATA_LOG)
+        known = replica.leader if replica is not None else None
+        led = member.leaders.of(METADATA_LOG)
+        return known or (led.leader if led is not None else None) or member.heard_controller
+
+    @property
+    def is_controller(self) -> bool:
+        return self._runtime.is_leading
+
+    @property
+    def end(self) -> Offset:
+        return self.log.high_watermark
+
+    async def reach(self, offset: Offset, seconds: float) -> bool:
+        """Wait until this broker knows of all metadata before an offset; whether that was so in time."""
+        return self._following is None or await self._following.reach(offset, seconds)
+
+    def leading(self, partition: Partition, epoch: LeaderEpoch) -> None:
+        if partition is self.log:
+            self._runtime.lead().add_done_callback(_look_at)
+
+    def following(self, partition: Partition) -> None:
+        if partition is self.log:
+            self._runtime.resign()
+
+    async def until_led(self, names: Collection[str], seconds: float = _LED_WITHIN) -> None:
+        """Wait a little for new topics to have leaders: who asks for a topic wants to use it."""
+        member = self.member
+        if member is not None and names:
+            topics = [topic for topic in map(self.topic, names) if topic is not None]
+            logs = [LogId(topic.id, p.index) for topic in topics for p in topic.partitions]
+            await member.network.until(lambda: all(_is_led(member, log_id) for log_id in logs), seconds)
+
+    @property
+    def _down(self) -> Collection[NodeId]:
+        return self.member.leaders.down if self.member is not None else ()
+
+    async def drain(self) -> None:
+        """Move on what brokers that leave still have."""
+        leaving = self.image.leaving
+        if leaving:
+            await self._run(lambda machine: machine.drain(leaving, self._down))
+
+    async def unregister(self, node_id: NodeId) -> None:
+        await self._run(lambda machine: machine.unregister(node_id))
+
+    async def _join(self, told: dict[str, Any]) -> None:
+        await self._run(lambda machine: machine.join(broker_told(told), cluster_id=_new_cluster_id()))
+
+    async def _arrived(self, told: Sequence[Any]) -> None:
+        topic, index, members = told
+        await self._run(lambda machine: machine.arrived(UUID(topic), index, members))
+
+    async def _create(self, names: Sequence[str]) -> dict[str, tuple[int, str]]:
+        refused = await self._auto_create_here([name for name in names if name not in self.image.topics])
+        return {name: (error.code, error.message) for name, error in refused.items()}
+
+    async def _allocate(self, _: None) -> tuple[int, int]:
+        block = await self._runtime.run(lambda machine: machine.allocate_producer_ids())
+        return block.start, block.stop
+
+    async def _end(self, _: None) -> int:
+        return self.end
 
     # -- settings --------------------------------------------------------------------------------------------------
     async def alter_configs(
         self, wanted: Sequence[ConfigChange | ConfigReplacement], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
         """Change or replace settings of resources, each on its own; outcomes in the order asked."""
-        return await self._runtime.run(
+        return await self._run(
             lambda machine: machine.alter_configs(wanted, config=self._config, validate_only=validate_only)
         )
-
-    def describe_configs(self, resource: Resource) -> list[ConfigEntry]:
-        """All settings of a resource, in force, with where they come from. KafkaError where there is no such resource."""
-        if resource.type is ResourceType.TOPIC:
-            return self.describe_topic_configs(resource.name)
-        if resource.type is ResourceType.BROKER:
-            return self._describe_broker(resource.name)
-        if resource.type is ResourceType.GROUP:
-            _need(resource.name, "Group name must not be empty")
-            return describe.group_entries(configs.overrides(self._image, resource), self._config)
-        if resource.type is ResourceType.CLIENT_METRICS:
-            _need(resource.name, "Client metrics subscription name must not be empty")
-            return describe.metrics_entries(configs.overrides(self._image, resource))
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Levels of loggers are not offered.")
-
-    def describe_topic_configs(self, name: str) -> list[ConfigEntry]:
-        wrong = names.invalid_name(name)
-        if wrong is not None:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
-        topic = self.topic(name)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return self.describe_configs_of(topic)
-
-    def describe_configs_of(self, topic: Topic) -> list[ConfigEntry]:
-        """Also of a topic that does not exist: one that was only validated. Topics without settings share one list."""
-        if topic.configs:
-            return describe.topic_entries(topic.configs, self._config)
-        version, entries = self._default_entries
-        if version != self._config.version:
-            entries = describe.topic_entries({}, self._config)
-            self._default_entries = (self._config.version, entries)
-        return entries
-
-    def _describe_broker(self, name: str) -> list[ConfigEntry]:
-        if not name:
-            return describe.cluster_entries(configs.overrides(self._image, Resource(ResourceType.BROKER, "")))
-        if not (name.isascii() and name.isdigit()):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-        node_id = self._config.node_id
-        if int(name) != node_id:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
-            )
-        return describe.broker_entries(self._config)
-
-    def config_resources(self, types: Collection[ResourceType]) -> list[Resource]:
-        """The resources of these types that have settings; topics and brokers always do."""
-        found = [Resource(ResourceType.TOPIC, name) for name in self._image.topics]
-        found += [Resource(ResourceType.BROKER, str(node)) for node in self._image.brokers]
-        found += [each for each in self._image.configs if each.type is not ResourceType.BROKER]
-        return [each for each in found if each.type in types]
-
-    def groups_with_settings(self) -> list[str]:
-        return [each.name for each in self._image.configs if each.type is ResourceType.GROUP]
-
-    def group_setting(self, group_id: str, name: str) -> Value:
-        """A group's setting in force: its own, or the broker's default."""
-        own = self._image.configs.get(Resource(ResourceType.GROUP, group_id), {})
-        return group_value(name, own, self._config)
-
-    def has_group_setting(self, group_id: str, name: str) -> bool:
-        """Has somebody said what it is to be for this group?"""
-        return name in self._image.configs.get(Resource(ResourceType.GROUP, group_id), {})
 
     # -- producer ids ----------------------------------------------------------------------------------------------
     async def next_producer_id(self) -> ProducerId:
         """One that was never given before. Blocks of them are taken, so that few of these calls write anything."""
         while (found := next(self._producer_ids, None)) is None:
             if self._allocating is None:
-                allocation = self._runtime.run(lambda machine: machine.allocate_producer_ids())
-                self._allocating = asyncio.ensure_future(allocation)
+                self._allocating = asyncio.ensure_future(self._next_block())
                 self._allocating.add_done_callback(self._allocated)
             await asyncio.shield(self._allocating)
         return ProducerId(found)
+
+    async def _next_block(self) -> range:
+        ask = self.member.controller.ask("producer-ids") if self.member is not None else self._allocate(None)
+        return range(*await ask)
 
     def _allocated(self, done: asyncio.Future[range]) -> None:
         self._allocating = None
@@ -249,9 +359,15 @@ class ClusterService:
             self._producer_ids = iter(done.result())
 
 
-def _need(name: str, message: str) -> None:
-    if not name:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+def _is_led(member: Member, log_id: LogId) -> bool:
+    led = member.leaders.of(log_id)
+    return led is not None and led.leader is not None
+
+
+def _look_at(done: asyncio.Task[None]) -> None:
+    """A load that failed is tried again with the next command: its error is told then."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _new_cluster_id() -> str:

@@ -1,0 +1,107 @@
+"""What this broker leads: heard from its replicas, told to the other brokers and to whoever works for a partition's leader."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from kompat.cluster.leaders import Led
+from kompat.cluster.network import Network
+from kompat.cluster.replicas import Replica
+from kompat.log.partition import Partition
+from kompat.types import LeaderEpoch, LogId, NodeId
+
+REFRESH = 1.0  # seconds between two looks at who is in sync
+
+
+class Watcher(Protocol):
+    def leading(self, partition: Partition, epoch: LeaderEpoch) -> None:
+        """This broker leads the partition, and serves it, in a new epoch."""
+        ...
+
+    def following(self, partition: Partition) -> None:
+        """This broker does not lead the partition any more. Also told where it has not known that it did."""
+        ...
+
+
+class Leadership:
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._replicas: dict[LogId, Replica] = {}
+        self._led: dict[LogId, Partition] = {}
+        self._watchers: list[Watcher] = []
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def watch(self, watcher: Watcher) -> None:
+        """Be told what this broker leads from now on, beginning with what it leads already."""
+        self._watchers.append(watcher)
+        for partition in self._led.values():
+            watcher.leading(partition, partition.leader_epoch)
+
+    def start(self) -> None:
+        self._refreshing = asyncio.ensure_future(self._refresh())
+
+    async def close(self) -> None:
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+    def take(self, partition: Partition, replica: Replica) -> None:
+        self._replicas[partition.log_id] = replica
+
+    def own(self, partition: Partition) -> None:
+        """A partition that has no other replica is led by this one."""
+        self._replicas.pop(partition.log_id, None)
+        self.leading(partition, partition.leader_epoch)
+
+    def drop(self, log_id: LogId) -> None:
+        self._replicas.pop(log_id, None)
+        partition = self._led.pop(log_id, None)
+        if partition is not None:
+            for watcher in self._watchers:
+                watcher.following(partition)
+        self._network.leaders.forget([log_id])
+
+    def replica(self, log_id: LogId) -> Replica | None:
+        """None: it is not here, or has no others beside it."""
+        return self._replicas.get(log_id)
+
+    def led(self) -> list[Partition]:
+        return list(self._led.values())
+
+    def is_led(self, log_id: LogId) -> bool:
+        return log_id in self._led
+
+    # -- what replicas tell ----------------------------------------------------------------------------------------
+    def leading(self, partition: Partition, epoch: LeaderEpoch) -> None:
+        self._led[partition.log_id] = partition
+        self._announce(partition, epoch)
+        for watcher in self._watchers:
+            watcher.leading(partition, epoch)
+
+    def following(self, partition: Partition, leader: NodeId | None, epoch: LeaderEpoch) -> None:
+        log_id = partition.log_id
+        was_led = self._led.pop(log_id, None)
+        if was_led is not None:
+            known = self._network.leaders.of(log_id)
+            self._network.announce(log_id, Led(None, partition.leader_epoch, known.in_sync if known else ()))
+        self._network.elected(log_id, Led(leader, epoch, ()))
+        for watcher in self._watchers:
+            watcher.following(partition)
+
+    def members_changed(self, partition: Partition) -> None:
+        if partition.log_id in self._led:
+            self._announce(partition, partition.leader_epoch)
+
+    def _announce(self, partition: Partition, epoch: LeaderEpoch) -> None:
+        replica = self._replicas.get(partition.log_id)
+        in_sync = (self._network.me,) if replica is None else tuple(replica.in_sync())
+        self._network.announce(partition.log_id, Led(self._network.me, epoch, in_sync))
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH)
+            for partition in list(self._led.values()):
+                if partition.log_id in self._replicas:
+                    self._announce(partition, partition.leader_epoch)

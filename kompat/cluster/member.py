@@ -1,0 +1,199 @@
+"""This broker as one of several: all that it needs for that, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kompat.cluster.calls import Call
+from kompat.cluster.controller import Controller, Handler, Metadata
+from kompat.cluster.leaders import Leaders
+from kompat.cluster.leadership import Leadership
+from kompat.cluster.membership import Formation, Governing
+from kompat.cluster.moving import Moving
+from kompat.cluster.network import Linking, Network
+from kompat.cluster.replicas import Replica, Replication
+from kompat.cluster.state import Address, Broker, ClusterState, PartitionState
+from kompat.errors import ErrorCode, KafkaError
+from kompat.log.partition import Partition
+from kompat.types import Buffer, LeaderEpoch, LogId, NodeId
+
+HAND_OVER = 5.0  # seconds for others to take the lead, when this broker stops
+REGISTERED_WITHIN = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    broker: Broker  # this one, as it registers
+    named: Mapping[NodeId, Address]  # the brokers that the cluster consists of at first, by their settings
+
+
+class Links(Linking, Protocol):
+    """The part of `raft.peers.Peers` that a member uses."""
+
+    cluster_id: str
+    on_up: Callable[[NodeId], None]
+    on_down: Callable[[NodeId], None]
+
+    @property
+    def on_call(self) -> dict[int, Handler]: ...
+
+
+class Owner(Metadata, Protocol):
+    """Who keeps the metadata: `cluster.service.ClusterService`."""
+
+    @property
+    def log(self) -> Partition: ...
+
+    @property
+    def image(self) -> ClusterState: ...
+
+    def partition_state(self, log_id: LogId) -> PartitionState | None: ...
+
+    def leading(self, partition: Partition, epoch: LeaderEpoch) -> None: ...
+
+    def following(self, partition: Partition) -> None: ...
+
+    async def drain(self) -> None:
+        """Move on what brokers that leave still have."""
+        ...
+
+
+class Member:
+    def __init__(self, settings: MemberSettings, peers: Links, replication: Replication) -> None:
+        self.me = settings.broker.node_id
+        self.broker = settings.broker
+        self.named = settings.named
+        self.peers = peers
+        self.replication = replication
+        self.leaders = Leaders()
+        self.network = Network(self.me, peers, self.leaders, settings.named)
+        self.leadership = Leadership(self.network)
+        self._owner: Owner
+        self.controller: Controller
+        self.moving: Moving
+        self._formation: Formation
+        self._governing: Governing
+        self._upkeep: asyncio.Task[None] | None = None
+
+    def bind(self, owner: Owner) -> None:
+        """Before anything else: whose metadata it is."""
+        self._owner = owner
+        self.controller = Controller(self.me, self.peers, owner)
+        self.moving = Moving(self.network, self.leadership, self.controller, owner.partition_state)
+        self._formation = Formation(self)
+        self._governing = Governing(self)
+        answers: dict[int, Handler] = {
+            Call.HELLO: self._formation.on_hello,
+            Call.LEADERS: self.network.on_leaders,
+            Call.TRANSFER: self._on_transfer,
+            Call.CONTROL: self.controller.on_call(Call.CONTROL),
+            Call.FORWARD: self.controller.on_call(Call.FORWARD),
+        }
+        self.peers.on_call.update(answers)
+        for watcher in (owner, self.moving, self._governing):
+            self.leadership.watch(watcher)
+
+    # -- life ------------------------------------------------------------------------------------------------------
+    async def start(self) -> None:
+        """Come to a part of the metadata log: as it was, by founding the cluster, or by waiting to be taken in."""
+        voters = await self._formation.first_voters()
+        self.place(self._owner.log, voters)
+        self.leadership.start()
+
+    async def join(self) -> None:
+        await self._formation.join(self.broker)
+
+    async def close(self) -> None:
+        self._governing.stop()
+        await self.moving.close()
+        await self.leadership.close()
+        await self.network.close()
+
+    async def hand_over(self) -> None:
+        """This broker is about to stop: have others lead what it leads."""
+        await self.moving.hand_over_all(HAND_OVER)
+
+    # -- what the metadata says ------------------------------------------------------------------------------------
+    def changed(self, gone: Sequence[NodeId] = (), moved: Sequence[LogId] = ()) -> None:
+        """Committed metadata has changed."""
+        image = self._owner.image
+        self.network.follow(image.brokers, gone)
+        if image.cluster_id and self.peers.cluster_id != image.cluster_id:
+            self.peers.cluster_id = image.cluster_id
+        for log_id in moved:
+            self.moving.look(log_id)
+        self._governing.look()
+        self.network.look()
+
+    def place(self, partition: Partition, voters: Sequence[NodeId]) -> Replica:
+        replica = self.leadership.replica(partition.log_id)
+        if replica is None:
+            replica = self.replication.attach(partition, voters)
+            self.leadership.take(partition, replica)
+        return replica
+
+    def host(self, partition: Partition, wanted: PartitionState) -> None:
+        """This broker has one of the partition's replicas."""
+        if self.leadership.replica(partition.log_id) is not None:
+            return
+        if len(wanted.replicas) == 1 and not self.replication.is_kept(partition):
+            self.leadership.own(partition)
+        else:
+            self.place(partition, wanted.origin if self.me in wanted.origin else ())
+
+    def leave(self, partition: Partition) -> None:
+        """This broker has none of the partition's replicas any more."""
+        if self.leadership.replica(partition.log_id) is not None:
+            self.replication.detach(partition)
+        self.leadership.drop(partition.log_id)
+
+    # -- what others ask -------------------------------------------------------------------------------------------
+    @property
+    def metadata_log(self) -> Partition:
+        return self._owner.log
+
+    @property
+    def has_metadata(self) -> bool:
+        return self._owner.log.log_end_offset > 0
+
+    def image(self) -> ClusterState:
+        return self._owner.image
+
+    def controller_id(self) -> NodeId | None:
+        return self._owner.controller
+
+    @property
+    def heard_controller(self) -> NodeId | None:
+        """As others say, while this broker has no part of the metadata log."""
+        return self._formation.heard_controller
+
+    async def drain(self) -> None:
+        await self._owner.drain()
+
+    async def hear_of(self, broker: Broker) -> None:
+        """Wait until the metadata that this broker has knows of a broker."""
+        if not await self.network.until(lambda: self.image().brokers.get(broker.node_id) == broker, REGISTERED_WITHIN):
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "this broker has not heard of its registration yet")
+
+    # -- leaders ---------------------------------------------------------------------------------------------------
+    async def transfer(self, log_id: LogId, to: NodeId) -> None:
+        """Have a partition's leader give the lead to another replica. Raises KafkaError, PeerError."""
+        led = self.leaders.of(log_id)
+        if led is None or led.leader is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+        body = log_id.key + to.to_bytes(4, "big")
+        if led.leader == self.me:
+            await self._on_transfer(self.me, memoryview(body))
+        else:
+            await self.peers.call(led.leader, Call.TRANSFER, [body], HAND_OVER)
+
+    async def _on_transfer(self, _: NodeId, body: memoryview) -> Sequence[Buffer]:
+        log_id, to = LogId.of_key(bytes(body[:20])), NodeId(int.from_bytes(body[20:24], "big"))
+        replica = self.leadership.replica(log_id)
+        if replica is None or not replica.is_leading:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        replica.transfer_leadership(to)
+        return ()

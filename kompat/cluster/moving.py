@@ -1,0 +1,154 @@
+"""Duties of a partition's leader: its members are those that the metadata asks for, and the preferred one of them leads.
+
+Nothing is remembered: what is to be done follows from what the metadata says and what the members are. So it goes on
+wherever a leader was when it died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+
+from kompat.cluster.controller import Controller
+from kompat.cluster.leadership import Leadership
+from kompat.cluster.network import Network
+from kompat.cluster.replicas import Replica
+from kompat.cluster.state import PartitionState
+from kompat.errors import KafkaError
+from kompat.log.partition import Partition
+from kompat.types import LeaderEpoch, LogId, NodeId
+
+log = logging.getLogger(__name__)
+
+RETRY = 0.5  # seconds
+AT_ONCE = 8  # partitions that are changed at a time: each may copy a log
+
+
+class Moving:
+    def __init__(
+        self,
+        network: Network,
+        leadership: Leadership,
+        controller: Controller,
+        wanted: Callable[[LogId], PartitionState | None],
+    ) -> None:
+        """`wanted`: a partition as the metadata has it."""
+        self._me = network.me
+        self._network = network
+        self._leadership = leadership
+        self._controller = controller
+        self._wanted = wanted
+        self._tasks: dict[LogId, asyncio.Task[None]] = {}
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    # -- when to look ----------------------------------------------------------------------------------------------
+    def leading(self, partition: Partition, epoch: LeaderEpoch) -> None:
+        self.look(partition.log_id)
+
+    def following(self, partition: Partition) -> None:
+        """Its new leader goes on."""
+
+    def look(self, log_id: LogId) -> None:
+        """See whether a partition's members are to be others."""
+        if log_id in self._tasks or not self._is_due(log_id):
+            return
+        task = self._tasks[log_id] = asyncio.ensure_future(self._settle(log_id))
+        task.add_done_callback(lambda done: self._settled(log_id, done))
+
+    def _settled(self, log_id: LogId, done: asyncio.Task[None]) -> None:
+        self._tasks.pop(log_id, None)
+        if not done.cancelled():
+            if done.exception() is not None:
+                log.error("a partition cannot be moved", exc_info=done.exception(), extra={"log": str(log_id)})
+            else:
+                self.look(log_id)  # it may have been sent elsewhere meanwhile
+
+    def _is_due(self, log_id: LogId) -> bool:
+        wanted, replica = self._wanted(log_id), self._leadership.replica(log_id)
+        if wanted is None or not self._leadership.is_led(log_id):
+            return False
+        return wanted.is_moving or (replica is not None and set(replica.voters) != set(wanted.target))
+
+    # -- what to do ------------------------------------------------------------------------------------------------
+    async def _settle(self, log_id: LogId) -> None:
+        async with self._room:
+            while self._is_due(log_id):
+                wanted, replica = self._wanted(log_id), self._leadership.replica(log_id)
+                try:
+                    if wanted is not None:
+                        await self._step(log_id, wanted, replica)
+                except KafkaError as error:
+                    log.info("a move is tried again", extra={"log": str(log_id), "reason": error})
+                    await asyncio.sleep(RETRY)
+
+    async def _step(self, log_id: LogId, wanted: PartitionState, replica: Replica | None) -> None:
+        target = wanted.target
+        voters: Collection[NodeId] = replica.voters if replica is not None else (self._me,)
+        if replica is not None and self._me not in target:
+            await self._hand_over(replica, target)
+        elif replica is not None and set(voters) != set(target):
+            await replica.change_members(target)
+        elif set(voters) == set(target):
+            topic = log_id.topic_id.hex
+            await self._controller.ask("arrived", [topic, log_id.partition, sorted(target)])
+            # Else this broker would ask again for what is done.
+            await self._network.until(lambda: not self._is_moving(log_id), RETRY)
+        else:
+            await asyncio.sleep(RETRY)  # the replica is not there yet
+
+    async def _hand_over(self, replica: Replica, target: Sequence[NodeId]) -> None:
+        """This broker leaves the partition: first another one has to lead it, which then lets this one go."""
+        if not set(target) <= set(replica.voters):
+            await replica.change_members((*target, self._me))
+        able = [node for node in target if node in replica.in_sync()]
+        if able:
+            replica.transfer_leadership(able[0])
+        await asyncio.sleep(RETRY)
+
+    def _is_moving(self, log_id: LogId) -> bool:
+        wanted = self._wanted(log_id)
+        return wanted is not None and wanted.is_moving
+
+    # -- preferred leaders -----------------------------------------------------------------------------------------
+    def restore_preferred(self) -> int:
+        """Give what this broker leads in another's place back, where that one is there and has caught up: how many."""
+        given = 0
+        for partition in self._leadership.led():
+            replica, wanted = self._leadership.replica(partition.log_id), self._wanted(partition.log_id)
+            if replica is None or wanted is None or wanted.is_moving:
+                continue
+            preferred = wanted.replicas[0]
+            if preferred != self._me and self._network.is_up(preferred) and preferred in replica.in_sync():
+                replica.transfer_leadership(preferred)
+                given += 1
+        return given
+
+    async def hand_over_all(self, seconds: float) -> None:
+        """Before this broker stops: let others lead what they can."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._hand_over_some() and (left := deadline - asyncio.get_running_loop().time()) > 0:
+            await self._network.until(lambda: not self._able(), min(RETRY, left))
+
+    def _hand_over_some(self) -> bool:
+        able = self._able()
+        for replica, to in able:
+            replica.transfer_leadership(to)
+        return bool(able)
+
+    def _able(self) -> list[tuple[Replica, NodeId]]:
+        """What is led here and could be led elsewhere, and by whom."""
+        found = []
+        for partition in self._leadership.led():
+            replica, wanted = self._leadership.replica(partition.log_id), self._wanted(partition.log_id)
+            if replica is not None:
+                in_sync = replica.in_sync()
+                others = wanted.target if wanted is not None else in_sync  # in the order that spreads leaders
+                able = [n for n in others if n in in_sync and n != self._me and self._network.is_up(n)]
+                found += [(replica, able[0])] if able else []
+        return found

@@ -1,0 +1,59 @@
+"""What the cluster asks of the replicas on this broker. `log.replication` keeps them; here is the part of it that is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from kompat.log.partition import Partition
+from kompat.types import LeaderEpoch, Millis, NodeId, Offset
+
+
+class Progress(Protocol):
+    """How far a replica has come, as its leader knows."""
+
+    @property
+    def log_end_offset(self) -> Offset: ...
+
+    @property
+    def last_fetch(self) -> Millis: ...
+
+    @property
+    def last_caught_up(self) -> Millis: ...
+
+
+class Replica(Protocol):
+    @property
+    def is_leading(self) -> bool:
+        """Whether it leads, and serves."""
+        ...
+
+    @property
+    def leader(self) -> NodeId | None: ...
+
+    @property
+    def epoch(self) -> LeaderEpoch: ...
+
+    @property
+    def voters(self) -> Sequence[NodeId]: ...
+
+    @property
+    def learners(self) -> Sequence[NodeId]: ...
+
+    def in_sync(self) -> Sequence[NodeId]: ...
+
+    def progress(self) -> Mapping[NodeId, Progress]: ...
+
+    async def change_members(self, voters: Sequence[NodeId], learners: Sequence[NodeId] = ()) -> None: ...
+
+    def transfer_leadership(self, to: NodeId) -> None: ...
+
+
+class Replication(Protocol):
+    def attach(self, partition: Partition, voters: Sequence[NodeId]) -> Replica: ...
+
+    def is_kept(self, partition: Partition) -> bool:
+        """Whether the store knows of a group that the partition's log belongs to."""
+        ...
+
+    def detach(self, partition: Partition) -> None: ...
