@@ -2,9 +2,7 @@
 
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +12,12 @@ from confluent_kafka import Producer
 from interop_tests.conftest import StartBroker
 from interop_tests.support.broker import AnyBroker, external, running
 from interop_tests.support.groups import fresh_group
-from interop_tests.support.members.host import Host, Member
+from interop_tests.support.members.host import Member
+from interop_tests.support.members.sharers import COMMANDS, EXPLICIT, Hosts
 from interop_tests.support.topics import Topics
 from interop_tests.support.wait import until
 from interop_tests.support.worker import Worker, java_command
 
-COMMANDS = {
-    "java": lambda: java_command("kompat.interop.Sharers"),
-    "confluent": lambda: [sys.executable, "-W", "ignore", "-m", "interop_tests.support.members.sharer"],
-}
-EXPLICIT = {"share.acknowledgement.mode": "explicit"}
 SETTINGS = {"group.share.assignment.interval.ms": "0"}
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
@@ -53,23 +47,6 @@ def tool(java: Worker, bootstrap: str) -> Tool:
         return str(ran["out"])
 
     return run
-
-
-class Hosts:
-    """Processes with members in them: one of each kind for all who behave, more for those that are killed."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._all: list[Host] = []
-
-    def start(self, kind: str) -> Host:
-        self._all.append(Host(COMMANDS[kind](), self._home / f"{kind}-{len(self._all)}"))
-        return self._all[-1]
-
-    def close(self) -> None:
-        for host in self._all:
-            with suppress(ValueError):
-                host.close()
 
 
 @pytest.fixture
