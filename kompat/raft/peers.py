@@ -220,14 +220,11 @@ class Peers:
     # -- meeting -----------------------------------------------------------------------------------------------------
     async def _dial(self, node: NodeId, host: str, port: int) -> bool:
         tls = self._identity.tls
-
-        def link() -> Link:
-            return Link(self, lambda certified: Dialling(self._me, node, self._secrets(certified), _nonce()))
-
+        link = Link(self, lambda certified: Dialling(self._me, node, self._secrets(certified), _nonce()))
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
-                _, made = await self.loop.create_connection(link, host, port, ssl=tls.client if tls else None)
-                await _greeted(made)
+                await self.loop.create_connection(lambda: link, host, port, ssl=tls.client if tls else None)
+                await _greeted(link)
         except (OSError, TimeoutError) as error:
             reason = "it does not answer" if isinstance(error, TimeoutError) else str(error)
             if self._notices.is_news((node, reason), self.loop.time()):
@@ -238,15 +235,12 @@ class Peers:
     async def _welcome(self, connection: socket.socket) -> None:
         address = "?"
         tls = self._identity.tls
-
-        def link() -> Link:
-            return Link(self, lambda certified: Answering(self._me, self._secrets(certified), _nonce()))
-
+        link = Link(self, lambda certified: Answering(self._me, self._secrets(certified), _nonce()))
         try:
             address = connection.getpeername()[0]
             async with asyncio.timeout(HANDSHAKE_SECONDS):
-                _, made = await self.loop.connect_accepted_socket(link, connection, ssl=tls.server if tls else None)
-                await _greeted(made)
+                await self.loop.connect_accepted_socket(lambda: link, connection, ssl=tls.server if tls else None)
+                await _greeted(link)
         except (OSError, TimeoutError) as error:
             reason = "it does not say who it is" if isinstance(error, TimeoutError) else str(error)
             connection.close()

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from kompat.errors import PeerUnavailable, ProtocolError
 from kompat.protocol.frames import FrameReader
 from kompat.raft.links.calls import Calls, Handlers
-from kompat.raft.links.frames import Kind, Parcel, parcel, read_raft
+from kompat.raft.links.frames import HEAD_SIZE, Kind, Parcel, parcel, read_raft
 from kompat.raft.links.handshake import LONGEST_MESSAGE, Dialling, Handshake, Met, Refusal
 from kompat.raft.links.identity import certified_nodes
 from kompat.raft.links.outbox import Lane, Outbox
@@ -56,7 +56,7 @@ class Link(asyncio.BufferedProtocol):
         self._outbox = Outbox(owner.queue_bytes)
         self._receive: Callable[[memoryview], None] = self._shake_hands
         self._room: list[asyncio.Future[None]] = []  # of those who wait for some
-        self._reason = "it has closed the connection"
+        self._reason = "it has closed the connection"  # unless there is a better one
         self._silent_beats = 0
         self._is_heard = self._is_quiet = True
         self._is_scheduled = self._is_paused = self._is_closing = self._is_trusted = False
@@ -78,6 +78,9 @@ class Link(asyncio.BufferedProtocol):
         certificate = transport.get_extra_info("peercert")
         self._handshake = self._greet(certified_nodes(certificate) if certificate else None)
         if isinstance(self._handshake, Dialling):
+            self._reason = (
+                "it has closed the connection without a welcome: its cluster secret or certificate may be another"
+            )
             try:
                 self._say(self._handshake.hello())
             except ProtocolError as error:
@@ -223,6 +226,7 @@ class Link(asyncio.BufferedProtocol):
         if isinstance(handshake, Dialling):
             self._say(handshake.ready(had))
         self.met = met
+        self._reason = "it has closed the connection"
         self.calls = Calls(self, met.peer.node, self._owner.handlers, self._owner.max_frame, self._owner.queue_bytes)
         self._receive = self._dispatch
         self._decide(None)
@@ -237,7 +241,7 @@ class Link(asyncio.BufferedProtocol):
         if kind == Kind.RAFT:
             self._owner.handlers.on_raft(self.peer, *read_raft(frame))
         elif kind == Kind.HEARTBEATS:
-            self._owner.handlers.on_heartbeats(self.peer, frame[8:])
+            self._owner.handlers.on_heartbeats(self.peer, frame[HEAD_SIZE:])
         elif kind != Kind.BEAT:
             self.calls.receive(frame)
 
