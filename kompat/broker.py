@@ -122,7 +122,7 @@ class Broker:
             shares=coordinators.shares,
             delays=extensions.delays,
             queues=QueueService(cluster, coordinators.shares),
-            dead_letters=DeadLetterService(cluster, logs, clock),
+            dead_letters=DeadLetterService(cluster, logs, clock, extensions.tracer),
             lanes=extensions.lanes,
             tracer=extensions.tracer,
             traces=traces,

@@ -16,6 +16,7 @@ from kompat.cluster.state import Topic
 from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.extensions import redrive
 from kompat.extensions.redrive import Letter, Marks, Selection
+from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.aborted import Aborted
 from kompat.log.commit import Pending
 from kompat.log.manager import Logs
@@ -55,10 +56,11 @@ class LetterStatistics:
 
 
 class DeadLetterService:
-    def __init__(self, cluster: ClusterService, logs: Logs, clock: Clock) -> None:
+    def __init__(self, cluster: ClusterService, logs: Logs, clock: Clock, tracer: Tracer | None = None) -> None:
         self._cluster = cluster
         self._logs = logs
         self._clock = clock
+        self._tracer = tracer
         self._turns: dict[Partition, asyncio.Lock] = {}
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ class DeadLetterService:
             fresh = [letter for letter in these if not seen.has(letter)]
             if fresh:
                 try:
-                    written.append(self._append(target, fresh))
+                    written.append(self._append(log, target, fresh))
                 except KafkaError as error:
                     _refuse(outcome, these, error.message)
                     continue
@@ -151,12 +153,15 @@ class DeadLetterService:
         outcome.count += len(done) - repeated
         outcome.repeated += repeated
 
-    def _append(self, target: Partition, letters: Sequence[Letter]) -> Pending:
+    def _append(self, log: Partition, target: Partition, letters: Sequence[Letter]) -> Pending:
         """As the broker's own record: what its headers ask for was done when it came the first time."""
         now = self._clock.now()
         records = [redrive.redriven(letter, place, now) for place, letter in enumerate(letters)]
         batch = build_batch(records, compression=codec_of(target.config, producers=Compression.NONE))
-        return target.append(memoryview(batch), origin=Origin.INTERNAL).pending
+        appended = target.append(memoryview(batch), origin=Origin.INTERNAL)
+        if self._tracer is not None:
+            self._tracer.redriven(log, [letter.offset for letter in letters], target, appended)
+        return appended.pending
 
     def _by_target(self, letters: Sequence[Letter], outcome: Redriven) -> dict[Partition, list[Letter]]:
         found: dict[Partition, list[Letter]] = {}

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kompat.extensions.tracing.events import RANKS, Kind, TraceEvent
+from kompat.extensions.tracing.events import RANKS, Kind, Place, TraceEvent
 
+_FIRST: Final = (Kind.PRODUCED, Kind.REPLICATED, Kind.PARKED, Kind.FIRED)
 _LAST_RANK: Final = len(RANKS)
 
 
@@ -64,5 +65,5 @@ def _timeline(trace_id: str, record: str, events: list[TraceEvent]) -> Timeline:
 
 def _order(event: TraceEvent) -> tuple[int, int]:
     """By time. In one millisecond, what a record begins with comes first, and the rest stays as it was written."""
-    begins = event.event in (Kind.PRODUCED, Kind.REPLICATED, Kind.PARKED, Kind.FIRED)
-    return event.timestamp, RANKS[Kind(event.event)] if begins else _LAST_RANK
+    is_at_home = event.record == str(Place(event.topic, event.partition, event.offset))
+    return event.timestamp, RANKS[Kind(event.event)] if is_at_home and event.event in _FIRST else _LAST_RANK

@@ -96,6 +96,29 @@ class Tracer:
             text = details(**more) if text is None else text
             traces.emit(kind, entry, text, at=now)
 
+    # -- dead letters ----------------------------------------------------------------------------------------------
+    def redriven(self, letters: Partition, offsets: Sequence[int], target: Partition, appended: Appended) -> None:
+        """The records of these letters were appended to their topic in this turn, in this order."""
+        traces = self.used.get(letters)
+        if traces is None:
+            return
+        back = [
+            (offset, story)
+            for offset, letter in enumerate(offsets, appended.base_offset)
+            if (story := traces.find(letter)) is not None
+        ]
+        now = self._clock.now()
+
+        def committed(turn: Pending) -> None:
+            if turn.error is None:
+                for offset, story in back:
+                    place = Place(target.topic, target.index, offset)
+                    self.emit(Kind.PRODUCED, story, place, details(reason="redriven"), at=now)
+
+        if back:
+            appended.pending.add_done_callback(committed)
+            self.go_on(target, back)
+
     # -- records that wait -----------------------------------------------------------------------------------------
     def fired(self, traces: PartitionTraces, due: Sequence[Parked], appended: Appended) -> None:
         """Records that waited for their time were appended in this turn, in this order."""

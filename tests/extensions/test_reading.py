@@ -1,0 +1,224 @@
+"""Reads of a topic from one point to another."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kompat.errors import KafkaError
+from kompat.extensions import reading
+from kompat.extensions.reading import ReadRange, ReadRecord
+from kompat.log.partition import Origin, Partition
+from kompat.protocol.records import ControlType, Record, build_batch, control_batch
+from kompat.types import Millis
+from tests.extensions.traced_broker import TracedBroker
+from tests.log.support import run
+
+
+async def read_all(broker: TracedBroker, wanted: ReadRange, limit: int = 3) -> list[ReadRecord]:
+    found: list[ReadRecord] = []
+    cursor = None
+    while True:
+        page = await broker.extensions.reads.read(wanted, limit=limit, cursor=cursor)
+        assert len(page.records) <= limit
+        found += page.records
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+def places(found: list[ReadRecord]) -> list[tuple[int, int]]:
+    return [(each.partition, each.record.offset) for each in found]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@given(
+    partitions=st.lists(
+        st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=4), max_size=5), min_size=1, max_size=3
+    ),
+    first=st.none() | st.integers(0, 25),
+    last=st.none() | st.integers(0, 25),
+    by_time=st.booleans(),
+    limit=st.integers(1, 7),
+    cache=st.sampled_from([0, 1 << 20]),
+)
+def test_pages_hold_the_range_once_each_partition_in_order(
+    partitions: list[list[list[int]]],
+    first: int | None,
+    last: int | None,
+    by_time: bool,
+    limit: int,
+    cache: int,
+) -> None:
+    if first is not None and last is not None:
+        first, last = min(first, last), max(first, last)
+
+    async def check() -> None:
+        broker = TracedBroker(cache=cache)
+        logs = broker.open("topic", len(partitions))
+        for log, batches in zip(logs, partitions, strict=True):
+            for times in batches:
+                await broker.send_at(log, *times)
+        if by_time:
+            wanted = ReadRange(topic="topic", from_time=_millis(first), to_time=_millis(last))
+        else:
+            wanted = ReadRange(topic="topic", from_offset=first, to_offset=last)
+
+        found = await read_all(broker, wanted, limit)
+
+        expected = set()
+        for number, batches in enumerate(partitions):
+            times = [time for batch in batches for time in batch]
+            expected |= {(number, offset) for offset in _range(times, first, last, by_time=by_time)}
+        assert len(found) == len(expected)
+        assert set(places(found)) == expected
+        for number in range(len(partitions)):
+            offsets = [offset for partition, offset in places(found) if partition == number]
+            assert offsets == sorted(offsets)
+        assert [place async for place in _streamed(broker, wanted)] == places(found)
+
+    run(check())
+
+
+async def _streamed(broker: TracedBroker, wanted: ReadRange):  # type: ignore[no-untyped-def]
+    async for each in broker.extensions.reads.stream(wanted, page=4):
+        yield each.partition, each.record.offset
+
+
+def _millis(time: int | None) -> Millis | None:
+    return None if time is None else Millis(time)
+
+
+def _range(times: list[int], first: int | None, last: int | None, *, by_time: bool) -> list[int]:
+    if not by_time:
+        return list(range(len(times)))[slice(first, last)]
+    begin = 0 if first is None else _first_at(times, first)
+    end = len(times) if last is None else _first_at(times, last)
+    return [o for o in range(begin, end) if (first is None or times[o] >= first) and (last is None or times[o] < last)]
+
+
+def _first_at(times: list[int], time: int) -> int:
+    return next((offset for offset, each in enumerate(times) if each >= time), len(times))
+
+
+async def test_partitions_are_told_in_the_order_of_their_times() -> None:
+    broker = TracedBroker()
+    first, second = broker.open("topic", 2)
+    await broker.send_at(first, 10, 30, 50)
+    await broker.send_at(second, 20, 40, 60)
+
+    found = await read_all(broker, ReadRange(topic="topic"), limit=2)
+
+    assert [each.record.timestamp for each in found] == [10, 20, 30, 40, 50, 60]
+    one = await read_all(broker, ReadRange(topic="topic", partitions=[1]))
+    assert places(one) == [(1, 0), (1, 1), (1, 2)]
+
+
+async def test_what_comes_after_the_first_page_does_not_lengthen_the_range() -> None:
+    broker = TracedBroker()
+    [log] = broker.open("topic")
+    await broker.send_at(log, 1, 2, 3)
+    page = await broker.extensions.reads.read(ReadRange(topic="topic"), limit=2)
+    await broker.send_at(log, 4)
+
+    rest = await broker.extensions.reads.read(ReadRange(topic="topic"), limit=9, cursor=page.cursor)
+
+    assert places(list(rest.records)) == [(0, 2)]
+    assert rest.cursor is None
+
+
+async def transaction(log: Partition, values: list[str], producer_id: int, end: ControlType | None) -> None:
+    records = [Record(i, 5, None, value.encode()) for i, value in enumerate(values)]
+    batch = build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
+    await log.append(memoryview(batch)).pending.wait()
+    if end is not None:
+        marker = control_batch(end, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=5)
+        await log.append(memoryview(marker), origin=Origin.INTERNAL).pending.wait()
+
+
+@pytest.mark.parametrize("cache", [0, 1 << 20])
+async def test_transactions_are_read_as_their_isolation_says(cache: int) -> None:
+    broker = TracedBroker(cache=cache)
+    [log] = broker.open("topic")
+    await transaction(log, ["a", "b"], 1, ControlType.ABORT)
+    await transaction(log, ["c"], 2, ControlType.COMMIT)
+    await transaction(log, ["d"], 3, None)
+
+    everything = await read_all(broker, ReadRange(topic="topic"))
+    committed = await read_all(broker, ReadRange(topic="topic", read_committed=True))
+
+    assert [(each.record.value or b"").decode() for each in everything] == ["a", "b", "c", "d"]
+    assert [(each.record.value or b"").decode() for each in committed] == ["c"]
+
+
+async def test_a_page_reads_so_much_of_the_log_and_then_says_where_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "SCANNED_BYTES", 40_000)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 16_000)
+    broker = TracedBroker()
+    [log] = broker.open("topic")
+    for _ in range(20):
+        await broker.send(log, "x" * 10_000)
+    await broker.send(log, "wanted")
+
+    pages, cursor, found = 0, None, []
+    while pages == 0 or cursor is not None:
+        page = await broker.extensions.reads.read(
+            ReadRange(topic="topic"), cursor=cursor, keep=lambda record: record.value == b"wanted"
+        )
+        found += page.records
+        cursor = page.cursor
+        pages += 1
+
+    assert places(found) == [(0, 20)]
+    assert pages >= 3
+
+
+async def test_a_record_larger_than_a_page_is_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "SCANNED_BYTES", 100)
+    monkeypatch.setattr(reading, "PAGE_BYTES", 100)
+    broker = TracedBroker()
+    logs = broker.open("topic", 2)
+    for log in logs:
+        await broker.send(log, "x" * 1000)
+        await broker.send(log, "y" * 1000)
+
+    found = await read_all(broker, ReadRange(topic="topic"), limit=10)
+
+    assert sorted(places(found)) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+async def test_a_range_begins_where_the_log_does() -> None:
+    broker = TracedBroker()
+    [log] = broker.open("topic")
+    await broker.send_at(log, 1, 2, 3)
+    page = await broker.extensions.reads.read(ReadRange(topic="topic"), limit=1)
+    await log.delete_records(log.high_watermark)
+
+    assert await read_all(broker, ReadRange(topic="topic", from_offset=0)) == []
+    rest = await broker.extensions.reads.read(ReadRange(topic="topic"), cursor=page.cursor)
+    assert (list(rest.records), rest.cursor) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "options", "why"),
+    [
+        (ReadRange(topic="nothing"), {}, "no such partition"),
+        (ReadRange(topic="topic", partitions=[0, 7]), {}, "no such partition"),
+        (ReadRange(topic="topic", from_offset=5, to_offset=4), {}, "before it begins"),
+        (ReadRange(topic="topic", from_time=Millis(5), to_time=Millis(4)), {}, "before it begins"),
+        (ReadRange(topic="topic", from_offset=-1), {}, "is no offset"),
+        (ReadRange(topic="topic", to_time=Millis(-5)), {}, "is no time"),
+        (ReadRange(topic="topic"), {"limit": 0}, "at least one"),
+        (ReadRange(topic="topic"), {"cursor": "rubbish"}, "cursor"),
+        (ReadRange(topic="topic"), {"cursor": "W10="}, "cursor"),
+        (ReadRange(topic="topic"), {"cursor": "W1s5LDAsMV1d"}, "cursor"),
+        (ReadRange(topic="topic"), {"cursor": "Nw=="}, "cursor"),
+        (ReadRange(topic="topic"), {"cursor": "ü"}, "cursor"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(wanted: ReadRange, options: dict[str, object], why: str) -> None:
+    broker = TracedBroker()
+    [log] = broker.open("topic")
+    await broker.send_at(log, 1)
+
+    with pytest.raises(KafkaError, match=why):
+        await broker.extensions.reads.read(wanted, **options)  # type: ignore[arg-type]

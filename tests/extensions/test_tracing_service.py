@@ -1,0 +1,186 @@
+"""Traces as they are looked up: by id, by message id, by place, by time; and what retention leaves of them."""
+
+import asyncio
+import json
+
+import pytest
+
+from kompat.clock import ManualClock
+from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions.tracing.listeners import CommitTraces, ShareTraces
+from kompat.extensions.tracing.timeline import Timeline
+from kompat.groups.commits import Moved
+from kompat.log.partition import Partition
+from kompat.protocol.records import Record, build_batch, iterate, split_batches
+from kompat.share.machine.messages import AckType, AcquiredSpan, Span
+from kompat.types import Millis, Offset
+from tests.extensions.traced_broker import TracedBroker
+from tests.log.support import UNCOMMITTED
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def kinds(story: Timeline | None) -> list[str]:
+    assert story is not None
+    return [step.event.event for step in story.steps]
+
+
+async def grown(log: Partition) -> None:
+    """Wait for the next record of a log."""
+    event = asyncio.Event()
+    log.watch(lambda _: event.set())
+    async with asyncio.timeout(10):
+        await event.wait()
+
+
+async def test_a_story_is_found_by_its_id_its_message_and_every_place_it_was_at() -> None:
+    broker = TracedBroker()
+    [orders] = broker.open("orders")
+    shares, commits = ShareTraces(broker.tracer), CommitTraces(broker.tracer, broker.logs)
+    [letters] = broker.open("dlq.orders")
+    slot = await broker.send(orders, "v", trace="1", delay_ms="20", msg_id="m-7")
+    await grown(orders)
+    offset = orders.high_watermark - 1
+
+    assert shares.watches(orders)
+    shares.acquired(orders, "g", "alice", [AcquiredSpan(offset, offset, 1)])
+    shares.let_go(orders, "g", "alice", Span(offset, offset), is_late=True)
+    shares.acquired(orders, "g", "bob", [AcquiredSpan(0, offset, 2)])
+    shares.acknowledged(orders, "g", "bob", Span(0, offset), AckType.REJECT)
+    record = Record(0, broker.clock.now(), None, b"v")
+    appended = letters.append(memoryview(build_batch([record])))
+    shares.buried(orders, "g", [offset], "rejected", letters, appended)
+    await appended.pending.wait()
+    broker.tracer.fetched(letters, 0, 1, "operator")
+    back = orders.append(memoryview(build_batch([record])))
+    broker.tracer.redriven(letters, [0], orders, back)
+    await back.pending.wait()
+    commits.committed(Moved("plain", "m", "orders", 0, None, back.base_offset + 1))
+
+    story = await broker.traces.by_record("orders", 0, slot)
+    assert kinds(story) == [
+        *("PRODUCED", "REPLICATED", "PARKED", "FIRED", "DELIVERED", "LOCK_EXPIRED", "REDELIVERED", "REJECTED"),
+        *("DEAD_LETTERED", "DELIVERED", "PRODUCED", "COMMITTED_PAST", "COMMITTED_PAST"),
+    ]
+    assert story is not None
+    moves = [(step.event.to_topic, step.event.to_offset) for step in story.steps if step.event.to_offset is not None]
+    assert moves == [("orders", offset), ("dlq.orders", 0)]
+    for place in (("orders", 0, offset), ("dlq.orders", 0, 0), ("orders", 0, back.base_offset)):
+        assert await broker.traces.by_record(*place) == story
+    assert await broker.traces.by_id(story.trace_id) == await broker.traces.by_message_id("m-7") == [story]
+    assert await broker.traces.by_record("orders", 0, 99) is None
+    assert await broker.traces.by_message_id("m-") == []
+    assert broker.traces.statistics.dropped == 0
+    await broker.tracer.recorder.close()
+
+
+async def test_records_of_one_trace_are_told_apart_and_lie_in_one_partition() -> None:
+    broker = TracedBroker()
+    [orders] = broker.open("orders")
+    traceparent = f"00-{TRACE}-00f067aa0ba902b7-01"
+    await broker.send(orders, "a", "b", traceparent=traceparent)
+    await broker.send(orders, "c", trace="1")
+
+    stories = await broker.traces.by_id(TRACE)
+
+    assert [(story.record, kinds(story)) for story in stories] == [
+        ("orders/0/0", ["PRODUCED", "REPLICATED"]),
+        ("orders/0/1", ["PRODUCED", "REPLICATED"]),
+    ]
+    homes = [log for log in broker.trace_partitions() if log.high_watermark]
+    keys = {
+        record.key: log.index
+        for log in homes
+        for buffer in log.read(Offset(0), 1 << 20, UNCOMMITTED).buffers  # type: ignore[union-attr]
+        for batch in split_batches(memoryview(buffer))
+        for record in iterate(batch)
+        if json.loads(record.value or b"")["trace_id"].encode() == record.key
+    }
+    assert len(keys) == 2
+    await broker.tracer.recorder.close()
+
+
+async def test_events_are_searched_by_topic_kind_and_time_in_pages() -> None:
+    clock = ManualClock(1_000_000)
+    broker = TracedBroker(clock=clock)
+    [orders], [other] = broker.open("orders"), broker.open("other")
+    for _ in range(10):
+        await broker.send(orders, "v", trace="1")
+        await broker.send(other, "v", trace="1")
+        clock.advance(10)
+
+    found, cursor, pages = [], None, 0
+    while True:
+        page = await broker.traces.search(
+            topic="orders",
+            event="REPLICATED",
+            from_time=Millis(1_000_020),
+            to_time=Millis(1_000_080),
+            limit=4,
+            cursor=cursor,
+        )
+        assert len(page.events) <= 4
+        found += page.events
+        pages += 1
+        cursor = page.cursor
+        if cursor is None:
+            break
+
+    assert [event.timestamp for event in found] == list(range(1_000_020, 1_000_080, 10))
+    assert {(event.topic, event.event) for event in found} == {("orders", "REPLICATED")}
+    assert pages >= 2
+    await broker.tracer.recorder.close()
+
+
+async def test_before_anything_is_traced_nothing_is_found_and_no_topic_is_made() -> None:
+    broker = TracedBroker()
+    [orders] = broker.open("orders")
+    await broker.send(orders, "v")
+
+    assert await broker.traces.by_id(TRACE) == []
+    assert await broker.traces.by_message_id("m") == []
+    assert await broker.traces.by_record("orders", 0, 0) is None
+    assert (await broker.traces.search()).events == []
+    assert broker.trace_partitions() == []
+    await broker.tracer.recorder.close()
+
+
+@pytest.mark.parametrize("wrong", ["", "xyz", TRACE[:-1], TRACE + "00"])
+async def test_what_is_no_trace_id_is_refused(wrong: str) -> None:
+    broker = TracedBroker()
+
+    with pytest.raises(KafkaError, match="no trace id") as refusal:
+        await broker.traces.by_id(wrong)
+
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+    with pytest.raises(KafkaError, match="no event"):
+        await broker.traces.search(event="EATEN")
+    with pytest.raises(KafkaError, match="no place"):
+        await broker.traces.by_record("orders", 0, -1)
+    await broker.tracer.recorder.close()
+
+
+async def test_the_index_goes_with_the_events_that_retention_takes() -> None:
+    clock = ManualClock()
+    broker = TracedBroker(clock=clock, retention_ms=1000, segment_bytes=4000, segment_ms=500)
+    [orders] = broker.open("orders")
+    for number in range(60):
+        await broker.send(orders, "v", trace="1", msg_id=f"m-{number}")
+        await broker.tracer.recorder.settle()
+        clock.advance(100)
+    await broker.logs.maintain(clock.now())
+    for _ in range(10):  # what is removed is removed with what comes next
+        await broker.send(orders, "v", trace="1")
+        await broker.tracer.recorder.settle()
+
+    starts = {log.index: log.log_start_offset for log in broker.trace_partitions()}
+    assert all(start > 0 for start in starts.values())
+    for log in broker.trace_partitions():
+        names = [name for name, _ in log.store.states(b"e/o")]
+        assert names
+        assert all(int.from_bytes(name[3:], "big") >= log.log_start_offset for name in names)
+    assert await broker.traces.by_message_id("m-0") == []
+    assert len(await broker.traces.by_message_id("m-59")) == 1
+    kept = sum(1 for log in broker.trace_partitions() for _ in log.store.states(b"e/m"))
+    assert 0 < kept < 30
+    await broker.tracer.recorder.close()
