@@ -272,6 +272,11 @@ class ClusterService(SettingsView):
         return known or (led.leader if led is not None else None) or member.heard_controller
 
     @property
+    def leaders_version(self) -> int:
+        """Moves when another broker leads something, or is not there any more."""
+        return self.member.leaders.version if self.member is not None else 0
+
+    @property
     def is_controller(self) -> bool:
         return self._runtime.is_leading
 

@@ -3,13 +3,17 @@
 A broker without `advertised.listeners` tells a client to come back to the address that it dialled: that works through
 port mappings and in containers, where the broker cannot know its outside address. It is read at every answer, because
 the setting may change while the broker runs.
+
+Of the brokers of a cluster each has registered an address, and all of them tell the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kompat.cluster.state import Broker
 from kompat.handlers.base import Context
+from kompat.types import NodeId
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,9 @@ class Endpoint:
 
 def this_broker(ctx: Context) -> Endpoint:
     config = ctx.services.config
+    registered = endpoint_of(ctx, ctx.services.node_id)
+    if registered is not None:
+        return registered
     host, port = ctx.local_address
     if config["advertised.listeners"]:
         listener = config.advertised
@@ -31,5 +38,24 @@ def this_broker(ctx: Context) -> Endpoint:
 
 
 def brokers(ctx: Context) -> list[Endpoint]:
-    """All brokers of the cluster: this one."""
-    return [this_broker(ctx)]
+    """All brokers that are there."""
+    member = ctx.services.cluster.member
+    if member is None:
+        return [this_broker(ctx)]
+    there = (node for node in sorted(ctx.services.cluster.brokers) if member.network.is_up(node))
+    return [found for found in (endpoint_of(ctx, node) for node in there) if found is not None]
+
+
+def absent_brokers(ctx: Context) -> list[Endpoint]:
+    """Those that are registered, and not there."""
+    there = {broker.node_id for broker in brokers(ctx)}
+    absent = (node for node in sorted(ctx.services.cluster.brokers) if node not in there)
+    return [found for found in (endpoint_of(ctx, node) for node in absent) if found is not None]
+
+
+def endpoint_of(ctx: Context, node: NodeId) -> Endpoint | None:
+    """Where a broker of the cluster has registered; None: nowhere, for it is alone."""
+    broker: Broker | None = ctx.services.cluster.brokers.get(node)
+    if ctx.services.cluster.member is None or broker is None or broker.kafka is None:
+        return None
+    return Endpoint(node, broker.kafka.host, broker.kafka.port, broker.rack)

@@ -1,18 +1,25 @@
 """DescribeCluster (key 60, v0-2): the cluster's id, its brokers, and one that takes admin requests.
 
+Brokers that are registered and not there are told of as fenced, to those who ask for them (v2).
+
 Only brokers can be asked for here: a request for controllers (endpoint type 2, v1+) is MISMATCHED_ENDPOINT_TYPE.
 """
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import authorized
-from kompat.handlers.addresses import brokers
+from kompat.handlers.addresses import Endpoint, absent_brokers, brokers
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
 
 BROKER, CONTROLLER = 1, 2
+NO_CONTROLLER = -1
+
+Broker: TypeAlias = DescribeClusterResponse.DescribeClusterBroker
 
 
 def handle(ctx: Context, req: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -25,13 +32,15 @@ def handle(ctx: Context, req: DescribeClusterRequest) -> DescribeClusterResponse
         raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {req.endpoint_type}")
     return DescribeClusterResponse(
         cluster_id=ctx.services.cluster.cluster_id,
-        controller_id=ctx.services.node_id,
-        brokers=[
-            DescribeClusterResponse.DescribeClusterBroker(broker_id=b.node_id, host=b.host, port=b.port, rack=b.rack)
-            for b in brokers(ctx)
-        ],
+        controller_id=NO_CONTROLLER if (found := ctx.services.cluster.controller) is None else found,
+        brokers=[_told(b) for b in brokers(ctx)]
+        + ([_told(b, is_fenced=True) for b in absent_brokers(ctx)] if req.include_fenced_brokers else []),
         authorized_operations=authorized.ON_CLUSTER if req.include_cluster_authorized_operations else None,
     )
+
+
+def _told(broker: Endpoint, *, is_fenced: bool = False) -> Broker:
+    return Broker(broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack, is_fenced=is_fenced)
 
 
 def failure(_: DescribeClusterRequest, error: KafkaError) -> DescribeClusterResponse:

@@ -6,16 +6,13 @@ request that names topics has to name the cursor's as well.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from kompat.cluster.names import invalid_name
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import authorized
+from kompat.handlers import authorized, leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
-
-if TYPE_CHECKING:
-    from kompat.cluster.service import PartitionState
 
 Described: TypeAlias = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 PartitionDescribed: TypeAlias = (
@@ -62,7 +59,8 @@ def _describe(ctx: Context, name: str, start: int, room: int) -> tuple[Described
     if topic is None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid_name(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return Described(error_code=code, name=name, partitions=[], topic_authorized_operations=OPERATIONS), 0
-    partitions = [_partition(state) for state in topic.partitions[start : start + room]]
+    states = topic.partitions[start : start + room]
+    partitions = [_partition(told) for told in leadership.describe(ctx, topic, states)]
     described = Described(
         name=name,
         topic_id=topic.id,
@@ -73,16 +71,17 @@ def _describe(ctx: Context, name: str, start: int, room: int) -> tuple[Described
     return described, len(topic.partitions)
 
 
-def _partition(state: PartitionState) -> PartitionDescribed:
+def _partition(told: leadership.Described) -> PartitionDescribed:
     return PartitionDescribed(
-        partition_index=state.index,
-        leader_id=state.leader,
-        leader_epoch=state.leader_epoch,
-        replica_nodes=list(state.replicas),
-        isr_nodes=list(state.isr),
+        error_code=told.error_code,
+        partition_index=told.index,
+        leader_id=told.leader,
+        leader_epoch=told.leader_epoch,
+        replica_nodes=list(told.replicas),
+        isr_nodes=list(told.isr),
         eligible_leader_replicas=[],
         last_known_elr=[],
-        offline_replicas=[],
+        offline_replicas=list(told.offline),
     )
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from kompat.cluster.names import invalid_name
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import authorized
+from kompat.handlers import authorized, leadership
 from kompat.handlers.addresses import brokers
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import MetadataRequest, MetadataResponse
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_IDS = 12  # in requests; v10 has the field, but may not use it
 
 NO_ID = (None, ZERO_UUID)
+NO_CONTROLLER = -1
 
 Described: TypeAlias = MetadataResponse.MetadataResponseTopic
 PartitionDescribed: TypeAlias = MetadataResponse.MetadataResponseTopic.MetadataResponsePartition
@@ -36,7 +37,7 @@ BrokerDescribed: TypeAlias = MetadataResponse.MetadataResponseBroker
 def handle(ctx: Context, req: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
     cluster = ctx.services.cluster
     if req.topics is None or (ctx.api_version == 0 and not req.topics):
-        return _response(ctx, req, [_found(topic) for topic in cluster.topics()])
+        return _response(ctx, req, [_found(ctx, topic) for topic in cluster.topics()])
     ids = [t.topic_id for t in req.topics if t.topic_id not in NO_ID]
     if ids and ctx.api_version >= FIRST_VERSION_WITH_IDS:
         return _response(ctx, req, [_by_id(ctx, topic_id) for topic_id in ids])
@@ -62,7 +63,7 @@ def _response(ctx: Context, req: MetadataRequest, topics: list[Described]) -> Me
     return MetadataResponse(
         brokers=[BrokerDescribed(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in brokers(ctx)],
         cluster_id=ctx.services.cluster.cluster_id,
-        controller_id=ctx.services.node_id,
+        controller_id=_controller(ctx),
         topics=topics,
         authorized_operations=authorized.ON_CLUSTER if req.include_cluster_authorized_operations else None,
     )
@@ -70,13 +71,19 @@ def _response(ctx: Context, req: MetadataRequest, topics: list[Described]) -> Me
 
 def _by_id(ctx: Context, topic_id: UUID) -> Described:
     topic = ctx.services.cluster.topic_by_id(topic_id)
-    return _missing(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id) if topic is None else _found(topic)
+    return _missing(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id) if topic is None else _found(ctx, topic)
+
+
+def _controller(ctx: Context) -> int:
+    """Where a cluster has none for the moment, or it is not there, any broker finds it."""
+    found = ctx.services.cluster.controller
+    return NO_CONTROLLER if found is None else found
 
 
 def _by_name(ctx: Context, name: str, refused: Mapping[str, KafkaError]) -> Described:
     topic = ctx.services.cluster.topic(name)
     if topic is not None:
-        return _found(topic)
+        return _found(ctx, topic)
     if name in refused:
         return _missing(name, refused[name].code)
     return _missing(
@@ -88,7 +95,7 @@ def _missing(name: str | None, code: ErrorCode, topic_id: UUID = ZERO_UUID) -> D
     return Described(error_code=code, name=name, topic_id=topic_id, partitions=[])
 
 
-def _found(topic: Topic) -> Described:
+def _found(ctx: Context, topic: Topic) -> Described:
     return Described(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -96,15 +103,15 @@ def _found(topic: Topic) -> Described:
         is_internal=topic.internal,
         partitions=[
             PartitionDescribed(
-                error_code=ErrorCode.NONE,
-                partition_index=state.index,
-                leader_id=state.leader,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=state.replicas,
-                isr_nodes=state.isr,
-                offline_replicas=(),
+                error_code=told.error_code,
+                partition_index=told.index,
+                leader_id=told.leader,
+                leader_epoch=told.leader_epoch,
+                replica_nodes=told.replicas,
+                isr_nodes=told.isr,
+                offline_replicas=told.offline,
             )
-            for state in topic.partitions
+            for told in leadership.describe(ctx, topic, topic.partitions)
         ],
         authorized_operations=None,
     )
@@ -126,5 +133,10 @@ API = Api(
     response=MetadataResponse,
     handle=handle,
     failure=failure,
-    stamp=lambda services: (services.cluster.metadata_offset, services.config.version),
+    stamp=lambda services: (
+        services.cluster.metadata_offset,
+        services.config.version,
+        services.cluster.controller,
+        services.cluster.leaders_version,
+    ),
 )

@@ -1,0 +1,82 @@
+"""Who leads a partition, for answers that tell it: to clients that ask, and to those that came to the wrong broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.addresses import endpoint_of
+from kompat.handlers.base import Context
+from kompat.protocol.produce import CurrentLeader, NodeEndpoint
+from kompat.types import LogId, NodeId
+
+if TYPE_CHECKING:
+    from kompat.cluster.member import Member
+    from kompat.cluster.service import PartitionState, Topic
+    from kompat.log.partition import Partition
+
+NOBODY = -1
+
+
+@dataclass(slots=True)  # not frozen: one is made for every partition of an answer
+class Described:
+    """A partition as clients are told of it."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    offline: Sequence[int] = ()
+
+    @property
+    def error_code(self) -> ErrorCode:
+        return ErrorCode.NONE if self.leader != NOBODY else ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def describe(ctx: Context, topic: Topic, partitions: Iterable[PartitionState]) -> list[Described]:
+    member = ctx.services.cluster.member
+    if member is None:
+        return [Described(p.index, p.leader, p.leader_epoch, p.replicas, p.isr) for p in partitions]
+    return [_described(member, topic, state) for state in partitions]
+
+
+def _described(member: Member, topic: Topic, state: PartitionState) -> Described:
+    led = member.leaders.of(LogId(topic.id, state.index))
+    offline = [node for node in state.replicas if not member.network.is_up(node)]
+    if led is None:
+        return Described(state.index, NOBODY, state.leader_epoch, state.replicas, (), offline)
+    leader = NOBODY if led.leader is None else led.leader
+    in_sync = [node for node in state.replicas if node in led.in_sync and node not in offline]
+    return Described(state.index, leader, led.epoch, state.replicas, in_sync, offline)
+
+
+def wrong_broker(ctx: Context, topic: Topic | None, index: int) -> KafkaError:
+    """What a client is told that asks for a partition of which there is no replica here."""
+    if topic is not None and 0 <= index < len(topic.partitions) and ctx.services.cluster.member is not None:
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def require_leader(partition: Partition) -> None:
+    if partition.replica is not None and not partition.replica.is_leading:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def current_leader(ctx: Context, name: str, topic_id: UUID, index: int) -> CurrentLeader | None:
+    """Who leads instead, as far as this broker knows."""
+    cluster = ctx.services.cluster
+    topic = cluster.topic(name) if name else cluster.topic_by_id(topic_id)
+    led = (
+        cluster.member.leaders.of(LogId(topic.id, index)) if cluster.member is not None and topic is not None else None
+    )
+    return CurrentLeader(led.leader, led.epoch) if led is not None and led.leader is not None else None
+
+
+def endpoints(ctx: Context, leaders: Iterable[CurrentLeader]) -> list[NodeEndpoint]:
+    """Where they are found."""
+    found = (endpoint_of(ctx, NodeId(node)) for node in dict.fromkeys(leader.leader_id for leader in leaders))
+    return [NodeEndpoint(each.node_id, each.host, each.port, each.rack) for each in found if each is not None]
