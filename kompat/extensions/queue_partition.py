@@ -135,6 +135,11 @@ class QueuePartition:
         fetching.add_done_callback(self._fetched_later)
         return False
 
+    def look_again(self) -> None:
+        """There may be more to look at."""
+        self._stop_fetching()
+        self.deliver()
+
     def _fetched_later(self, fetching: Fetching) -> None:
         if fetching is self._fetching and not self._fetched(fetching):
             # The time is up, or something failed: not at once again, lest it goes round and round.

@@ -92,7 +92,8 @@ class QueueTopics:
         """Whoever waits for the topic's records may have more to wait for: it is new, or has more partitions."""
         for queue in self._queues.values():
             if queue.source == source:
-                queue.settled()
+                for partition in queue.partitions:
+                    partition.look_again()
 
     async def _forget(self, name: str, queue: _Queue) -> None:
         """The group has nothing more to do; another queue of the name begins as a new one."""

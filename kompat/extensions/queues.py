@@ -86,6 +86,8 @@ class QueueService:
             max_wait_ms=max_wait_ms,
             mode=AcquireMode.RECORD_LIMIT,
         )
+        for each in request.partitions:
+            await self._shares.use(group_id, each)  # else one that does not wait gets nothing the first time
         fetched = await self._shares.fetch(request).wait()
         _raise_if_failed(fetched)
         if not fetched:
