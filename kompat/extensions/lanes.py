@@ -32,6 +32,7 @@ RELEASED: Final = b"l/r"
 HIGHEST: Final = 9
 CLASSES: Final = HIGHEST + 1
 NO_END: Final = 2**63 - 1
+OVERHEAD: Final = 80  # bytes that a record takes besides its key and value, with the headers that it gets: about
 BY_PRIORITY: Final = "priority"  # a value of kompat.delivery.order
 
 _VERSION = 1
@@ -250,7 +251,7 @@ def _end(records: list[Record], start: int, limit: Limit) -> int:
     for record in records[start : start + limit.records]:
         if limit.size <= 0:
             break
-        limit.size -= len(record.key or b"") + len(record.value or b"") + 1
+        limit.size -= len(record.key or b"") + len(record.value or b"") + OVERHEAD
         end += 1
     limit.records -= end - start
     return end
