@@ -192,7 +192,7 @@ class Peers:
 
     def flush(self) -> None:
         """The turn is over: hand what was sent to the sockets now, and not a moment later."""
-        for link in self._links.values():
+        for link in list(self._links.values()):
             if link.queued_bytes:
                 link.flush()
 

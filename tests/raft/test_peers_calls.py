@@ -107,7 +107,7 @@ async def test_a_call_that_takes_too_long_is_given_up_and_its_answer_is_not_sent
         two.peers.on_call[ECHO] = echo
         with pytest.raises(PeerTimeout):
             await one.peers.call(TWO, HELD, [b"question"], 0.05)
-        await until(lambda: not two.peers._links[ONE].calls._serving)  # it heard that nobody waits
+        await until(lambda: bool(two.peers._links[ONE].calls._unwanted))  # it heard that nobody waits
         held.go.set()
         await until(lambda: held.ended == [b"question"])  # and finished what it had begun
 
@@ -125,7 +125,11 @@ async def test_a_call_that_is_cancelled_leaves_nothing_behind() -> None:
             await call
 
         assert not one.peers._links[TWO].calls._answers
+        await until(lambda: bool(two.peers._links[ONE].calls._unwanted))
+        assert two.peers._links[ONE].calls._serving  # it counts until it ends
+        held.go.set()
         await until(lambda: not two.peers._links[ONE].calls._serving)
+        assert not two.peers._links[ONE].calls._unwanted
 
 
 async def test_without_a_link_a_call_fails_at_once() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from kompat.config.broker import BrokerConfig
 from kompat.errors import ConfigError
+from kompat.raft import peers
 from kompat.raft.links.identity import Identity, Tls, certified_nodes, identity_from
-from tests.raft.peering import ONE, SECRET, TWO, Broker, until
+from tests.raft.peering import ONE, SECRET, TWO, Broker, RawPeer, until
 from tests.raft.test_peers_strangers import refusals
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificates with openssl")
@@ -116,6 +117,17 @@ async def test_a_certificate_does_not_replace_the_secret_where_there_is_one(
         await until(lambda: any("another cluster secret" in each for each in refusals(caplog)))
 
         assert not one.peers.up
+
+
+async def test_whoever_does_not_begin_to_encrypt_is_cut_off(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "HANDSHAKE_SECONDS", 0.2)
+    async with Broker(ONE, authority.identity("kompat-1")) as one:
+        silent = await RawPeer.connect(one.address)
+        assert await silent.is_closed()
+        await until(lambda: one.peers._door.strangers == 0)
+        await silent.close()
 
 
 def test_the_names_in_a_certificate() -> None:

@@ -73,7 +73,8 @@ class Calls:
         self._number = 0
         self._answers: dict[int, Answer] = {}  # that we wait for
         self._requests: dict[int, Assembly | None] = {}  # of the peer, in pieces; None: refused, its pieces are dropped
-        self._serving: dict[int, int] = {}  # of the peer, under way: their sizes
+        self._serving: dict[int, int] = {}  # of the peer, under way, until its handler ends: their sizes
+        self._unwanted: set[int] = set()  # of those: nobody waits for the answer
         self._held = 0
         self._streams: dict[int, Incoming] = {}
         self._is_ended = False
@@ -90,7 +91,7 @@ class Calls:
 
     # -- our calls and streams ---------------------------------------------------------------------------------------
     async def call(self, kind: int, body: Sequence[Buffer], timeout: float) -> memoryview:  # noqa: ASYNC109 - it has an error of its own
-        self._check_size(body)
+        self._check_size(body, self._longest)
         number, answer = self._begin()
         try:
             async with asyncio.timeout(timeout):
@@ -102,6 +103,7 @@ class Calls:
             self._forget(number, Kind.CANCEL)
 
     async def stream(self, kind: int, head: bytes, chunks: AsyncIterator[Sequence[Buffer]]) -> memoryview:
+        self._check_size([head], PIECE)
         number, answer = self._begin()
         try:
             await self._push(parcel(Kind.OPEN, number, [head], code=kind))
@@ -109,13 +111,17 @@ class Calls:
                 await answer.credit()
                 if answer.is_there:
                     break  # the peer has seen enough, or is gone
-                self._check_size(chunk)
+                self._check_size(chunk, self._longest)
                 answer.spend(cost(sum(map(len, chunk))))
                 for piece, is_more in pieces(chunk):
                     await self._push(parcel(Kind.CHUNK, number, piece, flags=MORE if is_more else 0))
             else:
                 await self._push(parcel(Kind.END, number))
             return await answer.wait()
+        except PeerUnavailable:
+            if self._is_ended:  # while it waited for room, with some of it sent
+                raise PeerUnavailable(f"the link to node {self._peer} was lost", is_sent=True) from None
+            raise
         finally:
             self._forget(number, Kind.ABORT)
             if isinstance(chunks, AsyncGenerator):
@@ -134,9 +140,10 @@ class Calls:
             # Behind its pieces, and not ahead of them.
             self._link.send(Lane.BULK, parcel(word, number))
 
-    def _check_size(self, body: Sequence[Buffer]) -> None:
-        if sum(map(len, body)) > self._longest:
-            raise ValueError(f"a body above the limit of {self._longest} bytes")
+    @staticmethod
+    def _check_size(body: Sequence[Buffer], longest: int) -> None:
+        if sum(map(len, body)) > longest:
+            raise ValueError(f"a body above the limit of {longest} bytes")
 
     async def _send(self, kind: Kind, number: int, body: Sequence[Buffer], *, code: int) -> None:
         """A small body goes at once; of a large one, piece by piece, as room comes up."""
@@ -211,28 +218,28 @@ class Calls:
             return
         self._handlers.run(self._serve(number, lambda: handler(self._peer, whole)))
 
-    def _leave(self, number: int) -> bool:
-        """The request is not under way any more; False: it was not."""
-        size = self._serving.pop(number, None)
-        self._held -= size or 0
-        return size is not None
+    def _leave(self, number: int) -> None:
+        """The request is not under way any more."""
+        self._held -= self._serving.pop(number)
+        self._unwanted.discard(number)
 
     def _cancelled(self, head: Head, _: memoryview) -> None:
         assembly = self._requests.pop(head.number, None)
         if assembly is not None:
             self._held -= assembly.size
-        self._leave(head.number)
+        if head.number in self._serving:
+            self._unwanted.add(head.number)  # its handler goes on, and counts until it ends
 
     async def _serve(self, number: int, work: Work) -> None:
         status, body = await self._result(work)
-        is_wanted = self._leave(number)
-        if is_wanted and not self._is_ended:
+        if number not in self._unwanted and not self._is_ended:
             await self._answer(number, status, body)
+        self._leave(number)
 
     async def _result(self, work: Work) -> tuple[Status, Sequence[Buffer]]:
         try:
             body = await work()
-            self._check_size(body)
+            self._check_size(body, self._longest)
         except KafkaError as error:
             return Status.KAFKA_ERROR, [_CODE.pack(error.code), error.message.encode()]
         except PeerError as error:

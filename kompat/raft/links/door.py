@@ -6,6 +6,7 @@ Sockets are accepted here and not by asyncio's server: TLS would begin, with its
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,7 @@ log = logging.getLogger(__name__)
 
 MOST_STRANGERS = 64
 BACKLOG = 128
+_NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # a machine without IPv6 still knows its addresses
 REST_SECONDS = 0.2  # where there are no file descriptors left
 
 
@@ -29,10 +31,18 @@ class Door:
     async def open(self, host: str, port: int) -> tuple[str, int]:
         """The address is told, because port 0 takes any that is free."""
         infos = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        refused: OSError | None = None
         for family, _, _, _, address in dict.fromkeys(infos):
             if self._sockets and port == 0:
                 break  # another family would get another port
-            self._sockets.append(_listening(family, address))
+            try:
+                self._sockets.append(_listening(family, address))
+            except OSError as error:
+                if error.errno not in _NOT_HERE:
+                    raise
+                refused = error
+        if not self._sockets:
+            raise refused or OSError(f"there is no address to listen at for {host!r}")
         self._accepting = [self._loop.create_task(self._accept(each)) for each in self._sockets]
         name = self._sockets[0].getsockname()
         return name[0], name[1]

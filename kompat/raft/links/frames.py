@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from struct import Struct, error, pack, unpack_from
+from struct import Struct, error
 from typing import NamedTuple
 
 from kompat.errors import ProtocolError
@@ -19,12 +19,11 @@ PIECE = 256 * 1024
 
 HEAD_SIZE = 8
 MORE = 1  # flag: the rest of the body follows in another frame
-LONGEST_GROUP = 255
-MOST_PAYLOADS = 65_535
 
 _LEAD = Struct(">IBBHI")  # length, then the head: what a frame begins with on the wire
 _pack_lead = _LEAD.pack
 _unpack_head = Struct(">BBHI").unpack_from
+_FEW_SIZES = tuple(Struct(f">{count}I") for count in range(17))
 
 
 class Kind(IntEnum):
@@ -39,6 +38,9 @@ class Kind(IntEnum):
     ABORT = 9  # of a stream, its sender gave up
     CREDIT = 10  # the receiver of a stream has taken so many bytes
     BEAT = 11  # nothing to say, but alive
+
+
+_RAFT = int(Kind.RAFT)  # a plain number is packed faster
 
 
 class Status(IntEnum):
@@ -76,10 +78,10 @@ def raft_parcel(group: bytes, header: bytes, payloads: Sequence[Buffer]) -> Parc
     count = len(sizes)
     size = HEAD_SIZE + 4 * count + len(group) + len(header) + sum(sizes)
     try:
-        lead = _pack_lead(size, Kind.RAFT, len(group), count, len(header))
+        lead = _pack_lead(size, _RAFT, len(group), count, len(header))
     except error:
         raise ValueError(f"no Raft message: a group of {len(group)} bytes, {count} payloads, {size} bytes") from None
-    return [b"".join((lead, pack(f">{count}I", *sizes), group, header)), *payloads], size + 4
+    return [b"".join((lead, _sizes(count).pack(*sizes), group, header)), *payloads], size + 4
 
 
 def read_raft(frame: memoryview) -> tuple[bytes, memoryview, list[memoryview]]:
@@ -92,7 +94,7 @@ def read_raft(frame: memoryview) -> tuple[bytes, memoryview, list[memoryview]]:
     group = bytes(frame[start : start + group_size])
     header = frame[start + group_size : end]
     payloads = []
-    for size in unpack_from(f">{count}I", frame, HEAD_SIZE):
+    for size in _sizes(count).unpack_from(frame, HEAD_SIZE):
         payloads.append(frame[end : end + size])
         end += size
     if end != len(frame):
@@ -100,9 +102,12 @@ def read_raft(frame: memoryview) -> tuple[bytes, memoryview, list[memoryview]]:
     return group, header, payloads
 
 
+def _sizes(count: int) -> Struct:
+    return _FEW_SIZES[count] if count < len(_FEW_SIZES) else Struct(f">{count}I")
+
+
 def pieces(body: Sequence[Buffer], most: int = PIECE) -> Iterator[tuple[list[Buffer], bool]]:
     """Cut a body into pieces of at most `most` bytes, without copying; each with whether more follow."""
-    left = sum(map(len, body))
     piece: list[Buffer] = []
     room = most
     for buffer in body:
@@ -110,11 +115,9 @@ def pieces(body: Sequence[Buffer], most: int = PIECE) -> Iterator[tuple[list[Buf
         while len(rest) > room:
             piece.append(rest[:room])
             rest = rest[room:]
-            left -= room
             yield piece, True
             piece, room = [], most
         if len(rest):
             piece.append(rest)
             room -= len(rest)
-            left -= len(rest)
     yield piece, False

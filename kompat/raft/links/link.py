@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from kompat.errors import PeerUnavailable, ProtocolError
 from kompat.protocol.frames import FrameReader
 from kompat.raft.links.calls import Calls, Handlers
-from kompat.raft.links.frames import HEAD_SIZE, Kind, Parcel, parcel, read_raft
+from kompat.raft.links.frames import HEAD_SIZE, PIECE, Kind, Parcel, parcel, read_raft
 from kompat.raft.links.handshake import LONGEST_MESSAGE, Dialling, Handshake, Met, Refusal
 from kompat.raft.links.identity import certified_nodes
 from kompat.raft.links.outbox import Lane, Outbox
@@ -27,6 +27,7 @@ UNSENT_BYTES = 256 * 1024  # kept by the operating system: what lies there canno
 _TCP_NOTSENT_LOWAT = 25  # Linux's number; the socket module has no name for it
 
 _PROBE = parcel(Kind.BEAT, 0)
+_RAFT, _HEARTBEATS, _BEAT = int(Kind.RAFT), int(Kind.HEARTBEATS), int(Kind.BEAT)
 
 
 class Owner(Protocol):
@@ -124,6 +125,8 @@ class Link(asyncio.BufferedProtocol):
         """Gentle: what was said last still reaches the peer."""
         if self._is_closing:
             return
+        if is_gentle:
+            self.flush()
         self._is_closing = True
         self._reason = reason
         self._decide(reason)
@@ -215,7 +218,7 @@ class Link(asyncio.BufferedProtocol):
         if self._reader.pending:
             raise ProtocolError("it speaks before its turn")
         self._is_trusted = True
-        self._reader = FrameReader(self._owner.max_frame)
+        self._reader = FrameReader(max(self._owner.max_frame, PIECE + HEAD_SIZE))
 
     def _settle(self, handshake: Handshake, met: Met) -> None:
         had = self._owner.agree(met)
@@ -238,11 +241,11 @@ class Link(asyncio.BufferedProtocol):
 
     def _dispatch(self, frame: memoryview) -> None:
         kind = frame[0]
-        if kind == Kind.RAFT:
+        if kind == _RAFT:
             self._owner.handlers.on_raft(self.peer, *read_raft(frame))
-        elif kind == Kind.HEARTBEATS:
+        elif kind == _HEARTBEATS:
             self._owner.handlers.on_heartbeats(self.peer, frame[HEAD_SIZE:])
-        elif kind != Kind.BEAT:
+        elif kind != _BEAT:
             self.calls.receive(frame)
 
     def _end(self) -> None:
