@@ -3,7 +3,8 @@
 Reads come from memory where they can; what has to come from the store is read in a worker thread, so that a consumer
 far behind stalls nobody. An answer that has to wait is woken by the partitions it asked for, or by `max_wait_ms`.
 A consumer gets at least one batch, however large, so that it can always go on. One that has read all there is may
-get what was held back for it (log/demand.py). Followers do not fetch here: replicas are kept by Raft.
+get what was held back for it (log/demand.py). Followers do not fetch here: replicas are kept by Raft. Consumers may read from
+any replica (fetch_replicas.py).
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from dataclasses import dataclass
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.fetch_replicas import replicas
 from kompat.handlers.fetch_sessions import NO_SESSION, Plan, Wanted
 from kompat.handlers.later import Later
+from kompat.handlers.leadership import wrong_broker
 from kompat.log.demand import Demand
 from kompat.log.partition import Isolation, Partition, ReadResult
 from kompat.log.shells import is_shell
@@ -49,6 +52,7 @@ class _Found:
     read: ReadResult | None = None
     error: KafkaError | None = None
     diverging: EpochEndOffset | None = None
+    preferred: int = UNKNOWN  # a replica that it had better be read from
 
 
 class _Fetch(Later[FetchResponse]):
@@ -63,6 +67,7 @@ class _Fetch(Later[FetchResponse]):
         "_min_bytes",
         "_partitions",
         "_plan",
+        "_replicas",
         "_room",
         "_task",
         "_timer",
@@ -81,6 +86,7 @@ class _Fetch(Later[FetchResponse]):
         self._max_bytes = max_bytes
         self._wait = req.max_wait_ms / 1000
         self._partitions = [_partition(ctx, wanted) for wanted in plan.wanted]
+        self._replicas = replicas(ctx, req.rack_id)
         self._may_ask = req.replica_id == CONSUMER
         self._asked: list[Demand] = []  # that know of this request
         self._timer: asyncio.TimerHandle | None = None
@@ -92,7 +98,7 @@ class _Fetch(Later[FetchResponse]):
             self._leave()
             self._read_store()
             return self
-        if self._wait <= 0 or not found or size >= self._min_bytes or any(f.error or f.diverging for f in found):
+        if self._wait <= 0 or not found or size >= self._min_bytes or any(map(_is_urgent, found)):
             self._leave()
             return self._response(found)
         self._timer = asyncio.get_running_loop().call_later(self._wait, self._wake)
@@ -136,6 +142,8 @@ class _Fetch(Later[FetchResponse]):
     # -- what is held back -----------------------------------------------------------------------------------------
     def _ask(self, demand: Demand, partition: Partition, read: ReadResult, wanted: Wanted) -> int:
         """Tell it, if this was all there is to read, and too little: the bytes that are worth an answer."""
+        if partition.replica is not None and not partition.replica.is_leading:
+            return read.size
         is_hollow = not read.buffers or is_shell(read.buffers[0])
         is_too_little = read.next_offset >= partition.high_watermark and (is_hollow or read.size < self._min_bytes)
         if not is_too_little or not self._may_ask or demand in self._asked:
@@ -179,9 +187,8 @@ class _Fetch(Later[FetchResponse]):
         for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
             result = _Found(wanted)
             try:
-                live = _checked(partition, wanted)
-                result.diverging = _diverging(live, wanted)
-                if result.diverging is None:
+                live = self._checked(partition, wanted, result)
+                if not _is_urgent(result):
                     result.read = live.read(
                         Offset(wanted.fetch_offset),
                         min(wanted.max_bytes, self._max_bytes - size),
@@ -226,9 +233,8 @@ class _Fetch(Later[FetchResponse]):
     ) -> _Found:
         result = _Found(wanted)
         try:
-            live = _checked(partition, wanted)
-            result.diverging = _diverging(live, wanted)
-            if result.diverging is None:
+            live = self._checked(partition, wanted, result)
+            if not _is_urgent(result):
                 offset, limit = Offset(wanted.fetch_offset), min(wanted.max_bytes, room)
                 result.read = live.read(offset, limit, self._isolation, minimum_one=minimum_one)
                 if result.read is None:
@@ -240,6 +246,15 @@ class _Fetch(Later[FetchResponse]):
             result.error = error
         return result
 
+    def _checked(self, partition: Partition | KafkaError, wanted: Wanted, result: _Found) -> Partition:
+        """The partition, where it can be read here; the result may say already where else to read, or from where on."""
+        live = _checked(partition, wanted)
+        if self._replicas is not None:
+            self._replicas.check(live, wanted)
+            result.preferred = self._replicas.preferred(live, wanted)
+        result.diverging = _diverging(live, wanted)
+        return live
+
     # -- answering -------------------------------------------------------------------------------------------------
     def _response(self, found: list[_Found]) -> FetchResponse:
         if self._tracer.used:
@@ -247,6 +262,8 @@ class _Fetch(Later[FetchResponse]):
         topics: dict[tuple[str, object], TopicResponse] = {}
         for f in found:
             partition = _answer(f)
+            if self._replicas is not None and f.error is not None:
+                self._replicas.point_out(f.wanted, partition)
             told = self._plan.must_answer(
                 f.wanted,
                 size=f.read.size if f.read is not None else 0,
@@ -260,13 +277,21 @@ class _Fetch(Later[FetchResponse]):
                 if topic is None:
                     topic = topics[key] = TopicResponse(f.wanted.topic, f.wanted.topic_id, [])
                 topic.partitions.append(partition)
-        return FetchResponse(0, ErrorCode.NONE, self._plan.session_id, list(topics.values()))
+        response = FetchResponse(0, ErrorCode.NONE, self._plan.session_id, list(topics.values()))
+        if self._replicas is not None:
+            self._replicas.tell_endpoints(response)
+        return response
 
     def _trace(self, found: list[_Found]) -> None:
         """These records are on their way to the consumer."""
         for each, partition in zip(found, self._partitions, strict=False):
             if each.read is not None and each.read.size and isinstance(partition, Partition):
                 self._tracer.fetched(partition, each.wanted.fetch_offset, each.read.next_offset, self._client_id)
+
+
+def _is_urgent(found: _Found) -> bool:
+    """There is something to tell that nobody has to wait for."""
+    return found.error is not None or found.diverging is not None or found.preferred != UNKNOWN
 
 
 def _isolation(level: int) -> Isolation:
@@ -279,12 +304,13 @@ def _isolation(level: int) -> Isolation:
 def _partition(ctx: Context, wanted: Wanted) -> Partition | KafkaError:
     logs = ctx.services.logs
     if wanted.topic_id == ZERO_UUID:
-        return logs.find(wanted.topic, wanted.index) or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = logs.find(wanted.topic, wanted.index)
+        return partition or wrong_broker(ctx, ctx.services.cluster.topic(wanted.topic), wanted.index)
     partition = logs.find_by_id(wanted.topic_id, wanted.index)
     if partition is not None:
         return partition
-    known = ctx.services.cluster.topic_by_id(wanted.topic_id) is not None
-    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID)
+    known = ctx.services.cluster.topic_by_id(wanted.topic_id)
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID) if known is None else wrong_broker(ctx, known, wanted.index)
 
 
 def _checked(partition: Partition | KafkaError, wanted: Wanted) -> Partition:
@@ -310,6 +336,7 @@ def _diverging(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
 def _answer(found: _Found) -> PartitionResponse:
     response = PartitionResponse(found.wanted.index, ErrorCode.NONE)
     response.diverging_epoch = found.diverging
+    response.preferred_read_replica = found.preferred
     if found.error is not None:
         response.error_code = found.error.code
         response.aborted_transactions = ()

@@ -2,15 +2,18 @@
 
 Advertised from v0, because old librdkafka turns compression off where the range does not include 0; v0-2 are answered
 UNSUPPORTED_VERSION. acks=0 gets no answer, and an error then closes the connection: it is the only way to tell.
-Every partition is judged by itself; the answer waits for all of them.
+Every partition is judged by itself; the answer waits for all of them. acks=all waits for a majority of the replicas, at most
+for the request's time-out; acks=1 for this broker's log. Who came to the wrong broker is told the right one (v10+).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Mapping
 from uuid import UUID
 
 from kompat.errors import ErrorCode, KafkaError, ProtocolError
+from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.later import Later
 from kompat.handlers.transactional_produce import Guard, admit
@@ -31,6 +34,7 @@ from kompat.protocol.produce import (
 from kompat.types import ZERO_UUID
 
 VALID_ACKS = (-1, 0, 1)
+ALL = -1
 UNKNOWN_OFFSET = -1
 # In a batch's header, so that these need not be read from it twice: the lower byte of its attributes.
 ATTRIBUTES_AT = 22
@@ -69,12 +73,14 @@ async def _handle_in_turn(ctx: Context, req: ProduceRequest, transactional_id: s
 def _append_all(
     ctx: Context, req: ProduceRequest, refused: Mapping[tuple[str, UUID, int], KafkaError]
 ) -> Later[ProduceResponse] | ProduceResponse | None:
-    reply = _Reply(req)
+    reply = _Reply(ctx, req)
     for topic in req.topic_data:
         responses = []
         for data in topic.partition_data:
             refusal = refused.get((topic.name, topic.topic_id, data.index)) if refused else None
-            responses.append(_refused(data.index, refusal) if refusal else _append(ctx, req, topic, data, reply))
+            responses.append(
+                reply.refused(topic, data.index, refusal) if refusal else _append(ctx, req, topic, data, reply)
+            )
         reply.response.responses.append(TopicResponse(topic.name, topic.topic_id, responses))
     if req.acks == 0:
         _close_on_error(reply.response)
@@ -90,12 +96,14 @@ def _append(
         records = _checked(ctx, req, data)
         partition = _partition(ctx, topic, data.index)
         log_start = partition.log_start_offset
+        if partition.replica is not None and req.acks == ALL:
+            partition.replica.require_in_sync()
         appended = partition.append(records)
         if ctx.services.tracer.newest is not None:
             ctx.services.tracer.sent_by(partition, ctx.client_id)
-        return reply.started(data.index, appended)
+        return reply.started(topic, data.index, appended)
     except KafkaError as error:
-        return _refused(data.index, error, log_start)
+        return reply.refused(topic, data.index, error, log_start)
 
 
 def _checked(ctx: Context, req: ProduceRequest, data: PartitionData) -> memoryview:
@@ -120,24 +128,30 @@ def _partition(ctx: Context, topic: TopicData, index: int) -> Partition:
     partition = logs.find(topic.name, index) if by_name else logs.find_by_id(topic.topic_id, index)
     if partition is not None:
         return partition
-    if not by_name and ctx.services.cluster.topic_by_id(topic.topic_id) is None:
+    cluster = ctx.services.cluster
+    known = cluster.topic(topic.name) if by_name else cluster.topic_by_id(topic.topic_id)
+    if not by_name and known is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    raise leadership.wrong_broker(ctx, known, index)
 
 
 class _Reply(Later[ProduceResponse]):
-    """The answer to one request, due when every append under way has ended."""
+    """The answer to one request, due when every append under way has ended, or when time is up."""
 
-    __slots__ = ("_acks", "_under_way", "_waiting", "response")
+    __slots__ = ("_acks", "_ctx", "_is_replicated", "_seconds", "_timer", "_under_way", "_waiting", "response")
 
-    def __init__(self, req: ProduceRequest) -> None:
+    def __init__(self, ctx: Context, req: ProduceRequest) -> None:
         super().__init__()
         self.response = ProduceResponse([])
+        self._ctx = ctx
         self._acks = req.acks
-        self._under_way: list[tuple[PartitionResponse, Pending]] = []
+        self._seconds = req.timeout_ms / 1000
+        self._under_way: list[tuple[TopicData, PartitionResponse, Pending]] = []
         self._waiting = 0
+        self._is_replicated = False  # it waits for others, and so may have to wait for ever
+        self._timer: asyncio.TimerHandle | None = None
 
-    def started(self, index: int, appended: Appended) -> PartitionResponse:
+    def started(self, topic: TopicData, index: int, appended: Appended) -> PartitionResponse:
         response = PartitionResponse(
             index,
             ErrorCode.NONE,
@@ -145,28 +159,62 @@ class _Reply(Later[ProduceResponse]):
             appended.log_append_time,
             appended.log_start_offset,
         )
-        self._under_way.append((response, appended.pending))
+        pending = appended.written
+        if self._acks == ALL and appended.pending is not pending:
+            pending = appended.pending
+            self._is_replicated = True
+        self._under_way.append((topic, response, pending))
         return response
+
+    def refused(
+        self, topic: TopicData, index: int, error: KafkaError, log_start_offset: int = UNKNOWN_OFFSET
+    ) -> PartitionResponse:
+        response = _refused(index, error, log_start_offset)
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._point_out(topic, response)
+        return response
+
+    def _point_out(self, topic: TopicData, response: PartitionResponse) -> None:
+        leader = leadership.current_leader(self._ctx, topic.name, topic.topic_id, response.index)
+        if leader is not None:
+            response.current_leader = leader
+            known = {each.node_id for each in self.response.node_endpoints}
+            if leader.leader_id not in known:
+                found = leadership.endpoints(self._ctx, [leader])
+                self.response.node_endpoints = [*self.response.node_endpoints, *found]
 
     def when_committed(self) -> Later[ProduceResponse] | ProduceResponse:
         # Partitions with one replica share the turn's Pending, so there is mostly one to wait for.
-        pendings = {id(pending): pending for _, pending in self._under_way if not pending.is_done}
+        pendings = {id(pending): pending for _, _, pending in self._under_way if not pending.is_done}
         if not pendings:
             return self._settled()
         self._waiting = len(pendings)
         for pending in pendings.values():
             pending.add_done_callback(self._one_ended)
+        if self._is_replicated and not self.is_done:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._time_out)
         return self
 
     def _one_ended(self, _: Pending) -> None:
         self._waiting -= 1
-        if self._waiting == 0:
+        if self._waiting == 0 and not self.is_done:
+            if self._timer is not None:
+                self._timer.cancel()
+            self.set_result(self._settled())
+
+    def _time_out(self) -> None:
+        """What is under way may still be committed; nobody waits for it any more."""
+        if not self.is_done:
             self.set_result(self._settled())
 
     def _settled(self) -> ProduceResponse:
-        for response, pending in self._under_way:
-            if pending.error is not None:
+        for topic, response, pending in self._under_way:
+            if not pending.is_done:
+                response.refuse(ErrorCode.REQUEST_TIMED_OUT, "")
+            elif pending.error is not None:
                 response.refuse(pending.error.code, pending.error.message)
+                if pending.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    self._point_out(topic, response)
         return self.response
 
 

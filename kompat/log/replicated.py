@@ -20,6 +20,10 @@ class Replicated(Protocol):
         and too few replicas are in sync."""
         ...
 
+    def require_in_sync(self) -> None:
+        """Raises NOT_ENOUGH_REPLICAS where fewer replicas are in sync than the topic demands."""
+        ...
+
     def propose(self, batch: Buffer, writes: Sequence[StateWrite]) -> bytes:
         """Have the batch become the log's next entry; what is stored with it. Raises KafkaError, with nothing changed."""
         ...

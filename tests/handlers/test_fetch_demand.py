@@ -69,6 +69,7 @@ def ask(log: Log, offset: int, *, wait: int = 10_000, **fields: Any) -> Any:
         clock=log.clock,
         logs=SimpleNamespace(find=lambda topic, index: log.partition),
         tracer=SimpleNamespace(used={}),
+        cluster=SimpleNamespace(member=None),
     )
     request = FetchRequest([FetchTopic("topic", ZERO_UUID, [FetchPartition(0, offset, 1000)])])
     request.max_wait_ms, request.min_bytes = wait, 1
