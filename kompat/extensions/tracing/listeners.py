@@ -8,7 +8,6 @@ from typing import Final
 from kompat.extensions.tracing.events import Kind, details
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.groups.commits import Moved
-from kompat.log.commit import Pending
 from kompat.log.manager import Logs
 from kompat.log.partition import Appended, Partition
 from kompat.share.machine.messages import AckType, AcquiredSpan, Span
@@ -58,17 +57,14 @@ class ShareTraces:
             for letter, offset in enumerate(offsets, appended.base_offset)
             if (story := traces.find(offset)) is not None
         ]
-        if not moved:
-            return
         more = details(group=group_id, reason=reason)
 
-        def committed(turn: Pending) -> None:
-            if turn.error is None:
-                for offset, letter, story in moved:
-                    traces.emit(Kind.DEAD_LETTERED, (offset, story), more, moves_to=letter, to=letters)
+        def tell() -> None:
+            for offset, letter, story in moved:
+                traces.emit(Kind.DEAD_LETTERED, (offset, story), more, moves_to=letter, to=letters)
 
-        appended.pending.add_done_callback(committed)
-        self._tracer.go_on(letters, ((letter, story) for _, letter, story in moved))
+        entries = [(letter, story) for _, letter, story in moved]
+        self._tracer.go_on(letters, entries, appended.pending, tell)
 
 
 class CommitTraces:

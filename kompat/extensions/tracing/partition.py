@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kompat.errors import KafkaError
@@ -70,15 +70,15 @@ class Chosen:
 
 
 class Fresh:
-    """Records that were appended, and whose beginning has not been told yet."""
+    """Records that were appended, and whose coming has not been told yet."""
 
-    __slots__ = ("chosen", "client_id", "is_told", "traces")
+    __slots__ = ("_tell", "base", "client_id", "traces")
 
-    def __init__(self, traces: PartitionTraces, chosen: Chosen) -> None:
+    def __init__(self, traces: PartitionTraces, base: int, tell: Callable[[Fresh], None]) -> None:
         self.traces = traces
-        self.chosen = chosen
+        self.base = base
         self.client_id: str | None = None
-        self.is_told = False
+        self._tell: Callable[[Fresh], None] | None = tell
 
     def committed(self, turn: Pending) -> None:
         if turn.error is None:
@@ -86,20 +86,9 @@ class Fresh:
         self.traces.told(self)
 
     def tell(self) -> None:
-        if self.is_told:
-            return
-        self.is_told = True
-        emit, chosen = self.traces.emit, self.chosen
-        client = details(client_id=self.client_id)
-        now = self.traces.tracer.now()
-        for entry in chosen.entries:
-            emit(Kind.PRODUCED, entry, client, at=chosen.at)
-            emit(Kind.REPLICATED, entry, at=now)
-            due = chosen.dues.get(entry[0])
-            if due is not None or chosen.all_wait:
-                emit(Kind.PARKED, entry, details(due=due), at=now)
-        for entry in chosen.replaced:
-            emit(Kind.CANCELLED, entry, details(reason="replaced"), at=now)
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell(self)
 
 
 class PartitionTraces:
@@ -171,10 +160,24 @@ class PartitionTraces:
             self._known.add(chosen.base, chosen.found)
         if chosen.entries:
             self.tracer.used[self.partition] = self
-        fresh = Fresh(self, chosen)
+        self.tracer.newest = self._begin(chosen.base, turn, lambda fresh: self._tell_of(chosen, fresh.client_id))
+
+    def _begin(self, base: int, turn: Pending, tell: Callable[[Fresh], None]) -> Fresh:
+        fresh = Fresh(self, base, tell)
         self._fresh.append(fresh)
-        self.tracer.newest = fresh
         turn.add_done_callback(fresh.committed)
+        return fresh
+
+    def _tell_of(self, chosen: Chosen, client_id: str | None) -> None:
+        client, now = details(client_id=client_id), self.tracer.now()
+        for entry in chosen.entries:
+            self.emit(Kind.PRODUCED, entry, client, at=chosen.at)
+            self.emit(Kind.REPLICATED, entry, at=now)
+            due = chosen.dues.get(entry[0])
+            if due is not None or chosen.all_wait:
+                self.emit(Kind.PARKED, entry, details(due=due), at=now)
+        for entry in chosen.replaced:
+            self.emit(Kind.CANCELLED, entry, details(reason="replaced"), at=now)
 
     @property
     def is_planned(self) -> bool:
@@ -197,18 +200,15 @@ class PartitionTraces:
         """The traced records in [first, end), which are committed."""
         self._load()
         for fresh in self._fresh[:]:  # somebody was faster than the word that they are committed
-            if fresh.chosen.base < end:
+            if fresh.base < end:
                 fresh.tell()
         return self._known.between(first, end)
 
     def find(self, offset: int) -> Story | None:
         return next((story for _, story in self.between(offset, offset + 1)), None)
 
-    def continue_at(self, entries: Iterable[Entry]) -> None:
-        """Records were appended at these offsets whose stories began elsewhere. In the turn of their append."""
-        found = list(entries)
-        if not found:
-            return
+    def continue_at(self, found: list[Entry], turn: Pending, tell: Callable[[], None]) -> None:
+        """Records were appended at these offsets in this turn whose stories began elsewhere. `tell` of it, when it is true."""
         chosen = Chosen(self.home, found[0][0], 0, 0, Millis(0))
         writes: list[StateWrite] = []
         chosen.entries = found
@@ -217,6 +217,7 @@ class PartitionTraces:
         self._known.add(chosen.base, found)
         self.tracer.used[self.partition] = self
         self.partition.write_states(writes)
+        self._begin(chosen.base, turn, lambda _: tell())
 
     def emit(
         self,

@@ -5,7 +5,7 @@ Where no record is traced, nobody comes here: `used` is empty, and that is all t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from kompat.clock import Clock
@@ -55,11 +55,11 @@ class Tracer:
         self._opened.pop(partition, None)
         self.used.pop(partition, None)
 
-    def go_on(self, partition: Partition, entries: Iterable[Entry]) -> None:
-        """Records were appended in this turn to a partition whose stories began elsewhere."""
+    def go_on(self, partition: Partition, entries: list[Entry], turn: Pending, tell: Callable[[], None]) -> None:
+        """Records were appended in this turn to a partition whose stories began elsewhere. `tell` of it, when it is true."""
         traces = self._opened.get(partition)
-        if traces is not None:
-            traces.continue_at(entries)
+        if traces is not None and entries:
+            traces.continue_at(entries, turn, tell)
 
     def emit(
         self,
@@ -109,15 +109,12 @@ class Tracer:
         ]
         now = self._clock.now()
 
-        def committed(turn: Pending) -> None:
-            if turn.error is None:
-                for offset, story in back:
-                    place = Place(target.topic, target.index, offset)
-                    self.emit(Kind.PRODUCED, story, place, details(reason="redriven"), at=now)
+        def tell() -> None:
+            for offset, story in back:
+                place = Place(target.topic, target.index, offset)
+                self.emit(Kind.PRODUCED, story, place, details(reason="redriven"), at=now)
 
-        if back:
-            appended.pending.add_done_callback(committed)
-            self.go_on(target, back)
+        self.go_on(target, back, appended.pending, tell)
 
     # -- records that wait -----------------------------------------------------------------------------------------
     def fired(self, traces: PartitionTraces, due: Sequence[Parked], appended: Appended) -> None:
@@ -140,17 +137,14 @@ class Tracer:
             story = traces.story_of(slot, record) if record is not None else None
             if story is not None:
                 moved.append((offset, (slot, story), more))
-        if not moved:
-            return
         now = self._clock.now()
 
-        def committed(turn: Pending) -> None:
-            if turn.error is None:
-                for offset, entry, more in moved:
-                    traces.emit(Kind.FIRED, entry, more, at=now, moves_to=offset)
+        def tell() -> None:
+            for offset, entry, more in moved:
+                traces.emit(Kind.FIRED, entry, more, at=now, moves_to=offset)
 
-        appended.pending.add_done_callback(committed)
-        traces.continue_at((offset, story) for offset, (_, story), _ in moved)
+        entries = [(offset, story) for offset, (_, story), _ in moved]
+        self.go_on(traces.partition, entries, appended.pending, tell)
 
     def cancelled(self, traces: PartitionTraces, parked: Parked, reason: str) -> None:
         story = traces.story_of(parked.slot, parked.record) if parked.record is not None else None
