@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from kompat.share.machine.messages import AckType
+from kompat.errors import ErrorCode, KafkaError
+from kompat.log.commit import Pending
+from kompat.share.live import LivePartition
+from kompat.share.machine.messages import AckType, Dead
 from kompat.share.requests import TopicIdPartition
 
 from .support import EARLIEST, GROUP, ORDERS, Shop, until
@@ -121,3 +124,30 @@ async def test_without_a_dead_letter_topic_records_are_forgotten(shops: Any) -> 
     await shop.acknowledge("alice", (0, 1, REJECT))
     assert await start_offset(shop) == 2
     assert shop.read_letters() == []
+
+
+async def test_letters_of_records_whose_end_was_refused_are_not_written_again(
+    shops: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = shops()
+    refusals = iter([KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "not now")])
+    finish = LivePartition.finish
+
+    def refused_once(live: LivePartition, dead: Dead) -> Pending:
+        error = next(refusals, None)
+        if error is None:
+            return finish(live, dead)
+        promise = Pending()
+        promise.resolve(error)
+        return promise
+
+    monkeypatch.setattr(LivePartition, "finish", refused_once)
+    await shop.produce(2)
+    await shop.fetch_offsets("alice")
+    await shop.acknowledge("alice", (0, 1, REJECT))
+    await until(lambda: shop.letters.high_watermark == 2)
+    assert await start_offset(shop) == 0
+    async with asyncio.timeout(5):
+        while await start_offset(shop) < 2:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    assert [letter.value for letter in shop.read_letters()] == [b"0", b"1"]
