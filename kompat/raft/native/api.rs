@@ -1,9 +1,7 @@
 //! What Python can ask of a group; `kompat/_native.pyi` describes each.
 
-use bytes::Bytes;
 use protobuf::Message as _;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use raft::eraftpb::{self, EntryType};
 use raft::{Config, SnapshotStatus, StateRole};
 
@@ -96,12 +94,12 @@ impl RaftGroup {
         self.node.store().cached_bytes()
     }
 
-    fn status(&self, py: Python<'_>) -> PyResult<Status> {
-        status::status(py, &self.node, self.quiet)
+    fn status(&mut self, py: Python<'_>) -> PyResult<Status> {
+        self.guard(|group| status::status(py, &group.node, group.quiet))
     }
 
-    fn term_at(&self, index: u64) -> Option<u64> {
-        self.node.raft.raft_log.term(index).ok().filter(|term| *term > 0)
+    fn term_at(&mut self, index: u64) -> PyResult<Option<u64>> {
+        self.guard(|group| Ok(group.node.raft.raft_log.term(index).ok().filter(|term| *term > 0)))
     }
 
     fn tick(&mut self) -> PyResult<bool> {
@@ -127,20 +125,21 @@ impl RaftGroup {
     }
 
     #[pyo3(signature = (payload, context=None))]
-    fn propose(&mut self, payload: &Bound<'_, PyAny>, context: Option<PyBackedBytes>) -> PyResult<Position> {
+    fn propose(&mut self, payload: &Bound<'_, PyAny>, context: Option<&Bound<'_, PyAny>>) -> PyResult<Position> {
         let data = payload::borrow(payload)?;
+        let context = context.map(payload::copy).transpose()?;
         self.guard(|group| {
             group.need_leader()?;
             group.wake_up();
             let mut entry = eraftpb::Entry::default();
             entry.data = data;
-            entry.context = context.map(|context| Bytes::copy_from_slice(&context)).unwrap_or_default();
+            entry.context = context.unwrap_or_default();
             group.append(entry)
         })
     }
 
-    fn step(&mut self, header: PyBackedBytes, payloads: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
-        let message = message::incoming(&header, payloads)?;
+    fn step(&mut self, header: &Bound<'_, PyAny>, payloads: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
+        let message = message::incoming(header, payloads)?;
         self.guard(|group| {
             group.wake_up();
             group.receive(message)
@@ -233,7 +232,8 @@ impl RaftGroup {
         })
     }
 
-    fn read_index(&mut self, context: PyBackedBytes) -> PyResult<bool> {
+    fn read_index(&mut self, context: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let context = payload::copy(context)?;
         self.guard(|group| {
             group.wake_up();
             let raft = &group.node.raft;
@@ -263,8 +263,9 @@ impl RaftGroup {
         &mut self,
         index: u64,
         members: Option<&Bound<'_, ConfState>>,
-        data: Option<PyBackedBytes>,
+        data: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
+        let data = data.map(payload::copy).transpose()?;
         self.guard(|group| {
             let log = &group.node.raft.raft_log;
             let store = group.node.store();
@@ -274,7 +275,7 @@ impl RaftGroup {
                 return Err(invalid(format!("a snapshot of {index} is not in {first}..={applied}")));
             };
             let mut snapshot = eraftpb::Snapshot::default();
-            snapshot.data = data.map(|data| Bytes::copy_from_slice(&data)).unwrap_or_default();
+            snapshot.data = data.unwrap_or_default();
             let metadata = snapshot.mut_metadata();
             metadata.index = index;
             metadata.term = term;

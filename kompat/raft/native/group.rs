@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bytes::Bytes;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use raft::eraftpb::{self, EntryType, MessageType};
 use raft::{Config, Error, ProgressState, RawNode, StateRole, Storage};
 use slog::{Discard, Logger, o};
@@ -21,7 +19,7 @@ use super::store::{Position, Store};
 pub type Node = RawNode<Store>;
 
 /// An entry as Python hands it over: index, term, kind, context, payload.
-pub type GivenEntry<'py> = (u64, u64, u8, PyBackedBytes, Bound<'py, PyAny>);
+pub type GivenEntry<'py> = (u64, u64, u8, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// The change of members that is applied next: known to raft-rs, and in force with the index of its entry.
 type PendingMembers = BTreeMap<u64, eraftpb::ConfState>;
@@ -59,7 +57,7 @@ pub fn to_entry(given: &GivenEntry<'_>) -> PyResult<eraftpb::Entry> {
         2 => EntryType::EntryConfChangeV2,
         _ => return Err(invalid(format!("{kind} is no kind of entry"))),
     });
-    entry.context = Bytes::copy_from_slice(context);
+    entry.context = payload::copy(context)?;
     entry.data = payload::borrow(object)?;
     Ok(entry)
 }
@@ -182,8 +180,8 @@ impl RaftGroup {
     /// A single voter becomes leader in the very tick, which it must not do before all of its log is on disk.
     pub(super) fn may_campaign(&self) -> bool {
         let raft = &self.node.raft;
-        !raft.prs().is_singleton()
-            || (raft.raft_log.persisted == raft.raft_log.last_index() && self.persisted == self.told)
+        let is_alone = raft.prs().conf().voters().ids().iter().all(|id| id == raft.id);
+        !is_alone || (raft.raft_log.persisted == raft.raft_log.last_index() && self.persisted == self.told)
     }
 
     pub fn tick_once(&mut self) -> bool {
@@ -195,8 +193,7 @@ impl RaftGroup {
     }
 
     pub fn receive(&mut self, message: eraftpb::Message) -> PyResult<()> {
-        let raft = &self.node.raft;
-        message::check(&message, raft.id, raft.raft_log.last_index(), raft.term)?;
+        message::check(&message, &self.node)?;
         match self.node.step(message) {
             Ok(()) | Err(Error::StepPeerNotFound) => Ok(()), // the answer of a former member
             Err(error) => Err(refused(error.to_string())),

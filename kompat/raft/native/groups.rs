@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use raft::eraftpb::{Message, MessageType};
+
+use crate::python::Bytes as Borrowed;
 
 use super::fault::MessageRefused;
 use super::group::RaftGroup;
@@ -54,7 +55,7 @@ impl RaftGroups {
         }
         group.guard(|group| {
             group.tick_once();
-            if group.is_leading() {
+            if group.is_leading() && group.has_kept_promises() {
                 let heartbeats = take(group, MessageType::MsgHeartbeat);
                 let quiet = !heartbeats.is_empty() && self.falls_quiet(group);
                 for message in &heartbeats {
@@ -140,9 +141,10 @@ impl RaftGroups {
         blobs.into_iter().map(|(peer, blob)| (peer, PyBytes::new(py, &blob))).collect()
     }
 
-    fn step_heartbeats<'py>(&self, py: Python<'py>, sender: u64, blob: PyBackedBytes) -> PyResult<Stepped<'py>> {
+    fn step_heartbeats<'py>(&self, py: Python<'py>, sender: u64, blob: &Bound<'_, PyAny>) -> PyResult<Stepped<'py>> {
+        let blob = Borrowed::of(blob)?;
         let (mut reply, mut ready, mut unknown, mut faults) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for row in rows::read(&blob)? {
+        for row in rows::read(blob.as_slice())? {
             let Some(group) = self.groups.get(&row.key) else {
                 unknown.push(row.key);
                 continue;
@@ -157,9 +159,10 @@ impl RaftGroups {
         Ok((PyBytes::new(py, &reply), ready, unknown, faults))
     }
 
-    fn step_heartbeat_replies(&self, py: Python<'_>, sender: u64, blob: PyBackedBytes) -> PyResult<Vec<u64>> {
+    fn step_heartbeat_replies(&self, py: Python<'_>, sender: u64, blob: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+        let blob = Borrowed::of(blob)?;
         let mut ready = Vec::new();
-        for row in rows::read(&blob)? {
+        for row in rows::read(blob.as_slice())? {
             let Some(group) = self.groups.get(&row.key) else { continue };
             let message = to_message(&row, MessageType::MsgHeartbeatResponse, sender, self.id);
             let has_work = group.bind(py).try_borrow_mut()?.guard(|group| {

@@ -4,11 +4,14 @@ use bytes::Bytes;
 use protobuf::{CodedOutputStream, Message as _};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
+use raft::StateRole;
 use raft::eraftpb::{self, EntryType, MessageType};
 
+use crate::python::Bytes as Borrowed;
+
 use super::fault::refused;
+use super::group::Node;
 use super::membership::{self, ConfState};
 use super::outcome::{Message, Snapshot};
 use super::payload;
@@ -98,15 +101,14 @@ fn parse(header: &[u8]) -> PyResult<eraftpb::Message> {
 
 /// What a header says, without giving it to a group: a snapshot's bulk is fetched before its message is stepped.
 #[pyfunction]
-pub fn describe_message(py: Python<'_>, header: PyBackedBytes) -> PyResult<Py<Message>> {
-    let message = parse(&header)?;
-    let object = PyBytes::new(py, &header).into_any().unbind();
-    Py::new(py, describe(py, &message, object)?)
+pub fn describe_message(py: Python<'_>, header: &Bound<'_, PyAny>) -> PyResult<Py<Message>> {
+    let message = parse(Borrowed::of(header)?.as_slice())?;
+    Py::new(py, describe(py, &message, header.clone().unbind())?)
 }
 
 /// A peer's message, its payloads put back. What cannot come from a correct peer is refused here: raft-rs would panic.
-pub fn incoming(header: &[u8], payloads: Vec<Bound<'_, PyAny>>) -> PyResult<eraftpb::Message> {
-    let mut message = parse(header)?;
+pub fn incoming(header: &Bound<'_, PyAny>, payloads: Vec<Bound<'_, PyAny>>) -> PyResult<eraftpb::Message> {
+    let mut message = parse(Borrowed::of(header)?.as_slice())?;
     if message.entries.len() != payloads.len() {
         return Err(refused(format!("{} payloads for {} entries", payloads.len(), message.entries.len())));
     }
@@ -119,8 +121,9 @@ pub fn incoming(header: &[u8], payloads: Vec<Bound<'_, PyAny>>) -> PyResult<eraf
     Ok(message)
 }
 
-/// Refuse what no correct peer sends to this replica, whose log ends at `last`.
-pub fn check(message: &eraftpb::Message, id: u64, last: u64, term: u64) -> PyResult<()> {
+/// Refuse what no correct peer sends to this replica.
+pub fn check(message: &eraftpb::Message, node: &Node) -> PyResult<()> {
+    let (id, term, last) = (node.raft.id, node.raft.term, node.raft.raft_log.last_index());
     let kind = message.get_msg_type();
     if !is_from_peers(kind) {
         return Err(refused(format!("{kind:?} does not come from a peer")));
@@ -141,13 +144,19 @@ pub fn check(message: &eraftpb::Message, id: u64, last: u64, term: u64) -> PyRes
             "the leader has seen this replica's log up to {}, and it ends at {last}: its disk has lost entries",
             message.commit
         ))),
-        MessageType::MsgAppendResponse if message.term == term && !message.reject && message.index > last => {
+        // a leader that came back without the end of its log may hear of it, but follows then
+        MessageType::MsgAppendResponse if is_acknowledged(message, node) && message.index > last => {
             Err(refused(format!("a peer acknowledges {} of a log that ends at {last}", message.index)))
         }
         MessageType::MsgSnapshot => check_snapshot(message),
         MessageType::MsgReadIndex if message.entries.len() != 1 => Err(refused("a read without a context")),
         _ => Ok(()),
     }
+}
+
+/// Whether a follower has this of what this replica leads.
+fn is_acknowledged(message: &eraftpb::Message, node: &Node) -> bool {
+    node.raft.state == StateRole::Leader && message.term == node.raft.term && !message.reject
 }
 
 fn is_from_peers(kind: MessageType) -> bool {

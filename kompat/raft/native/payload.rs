@@ -13,6 +13,8 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::python::Bytes as Borrowed;
+
 type Key = (usize, usize);
 
 struct Held {
@@ -84,6 +86,11 @@ pub fn borrow(object: &Bound<'_, PyAny>) -> PyResult<Bytes> {
         .and_modify(|held| held.uses += 1)
         .or_insert_with(|| Held { object: object.clone().unbind(), uses: 1 });
     Ok(Bytes::from_owner(Owner { key, _hold: hold }))
+}
+
+/// A small piece that is not worth a reference to Python.
+pub fn copy(object: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    Ok(Bytes::copy_from_slice(Borrowed::of(object)?.as_slice()))
 }
 
 /// The object whose bytes these are; bytes that Raft made itself (a change of members) become a new object.

@@ -70,8 +70,8 @@ impl RaftGroup {
 
     pub(super) fn collect(&mut self, py: Python<'_>) -> PyResult<Ready> {
         let mut ready = self.node.ready();
-        let messages = ready.take_messages();
-        let after_persist = ready.take_persisted_messages();
+        let mut messages = ready.take_messages();
+        let mut after_persist = ready.take_persisted_messages();
         let committed = ready.take_committed_entries();
         let read_states = ready.take_read_states().into_iter().map(|read| {
             Py::new(
@@ -91,6 +91,10 @@ impl RaftGroup {
         let (number, must_sync) = (ready.number(), ready.must_sync());
         self.told = number;
         self.keep(&ready);
+        if !self.has_kept_promises() {
+            // a leader that elected itself alone: its learners must not hear of a term that a crash may take back
+            after_persist.append(&mut messages);
+        }
         self.node.advance_append_async(ready);
         let (committed_from, committed_to, memberships) = self.committed(py, &committed)?;
         Ok(Ready {
