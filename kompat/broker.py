@@ -107,6 +107,8 @@ class Broker:
         self._built.push_async_callback(coordinators.close)
         coordinators.groups.events = extensions.commit_traces
         traces = extensions.trace(*coordinators.internal(KOMPAT_TRACE))
+        if config["kompat.otlp.endpoint"]:
+            self._export_traces(extensions)
         self._built.push_async_callback(extensions.tracer.recorder.close)
         coordinators.start()
         await self._start_queues(QueueTopics(cluster, logs, coordinators.shares))
@@ -138,6 +140,14 @@ class Broker:
     async def _start_queues(self, queue_topics: QueueTopics) -> None:
         self._built.push_async_callback(queue_topics.close)
         await queue_topics.start()
+
+    def _export_traces(self, extensions: Extensions) -> None:
+        from kompat.extensions.tracing.otlp import OtlpExport  # what it imports takes a while
+
+        export = OtlpExport(self._config["kompat.otlp.endpoint"], node_id=self._config.node_id, version=__version__)
+        export.start()
+        extensions.tracer.recorder.observer = export.show
+        self._built.push_async_callback(asyncio.to_thread, export.close)
 
     async def _listen(self, listener: Listener) -> None:
         self._built.push_async_callback(listener.drain, DRAIN_SECONDS)
