@@ -61,10 +61,6 @@ class AbortedIndex:
         del self._last[:n], self._fields[: 3 * n]
         return dropped
 
-    def ending_from(self, offset: Offset) -> list[Offset]:
-        """The last offsets of those that end at or after `offset`."""
-        return [Offset(last) for last in self._last[bisect_left(self._last, offset) :]]
-
     def remove(self, last_offset: Offset) -> bool:
         """Forget the one that ends at `last_offset`; whether there was one."""
         i = bisect_left(self._last, last_offset)

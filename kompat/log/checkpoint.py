@@ -23,6 +23,7 @@ from kompat.types import Millis, Offset, ProducerId, RaftIndex
 CHECKPOINT = b"checkpoint"
 SEGMENT = b"segment/"
 ABORTED = b"aborted/"
+AFTER_ABORTED = b"aborted0"  # the first name after all that begin with it
 
 _VERSION = 1
 _HEAD = Struct(">BqqqqqIIII")  # version, start/next index, log start/end, cleaned offset, then counts

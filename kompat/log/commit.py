@@ -63,6 +63,13 @@ class Pending:
             raise KafkaError(self.error.code, self.error.message)
 
 
+def settle(pending: Pending, error: KafkaError | None) -> None:
+    """Resolve a promise that is no turn's; what its callbacks raise is told by the loop."""
+    for failure in pending.resolve(error):
+        context = {"message": "a commit callback failed", "exception": failure}
+        asyncio.get_running_loop().call_exception_handler(context)
+
+
 class GroupCommit:
     """Flushes the store at the end of each turn in which somebody asked for `turn()`."""
 

@@ -31,11 +31,11 @@ class Upkeep(LogCore):
             if self.replica is not None:
                 await self.replica.propose_start(target).wait()
             else:
-                self._move_start(target)
+                self.move_start(target)
                 await self.write_checkpoint().wait()
         return self.log_start_offset
 
-    def _move_start(self, offset: Offset) -> None:
+    def move_start(self, offset: Offset) -> None:
         state = self.state
         state.log_start_offset = offset
         state.epochs.drop_before(offset)
@@ -75,7 +75,7 @@ class Upkeep(LogCore):
     def begin_at(self, offset: Offset) -> None:
         """The replicas have agreed that the log starts at `offset`."""
         if offset > self.state.log_start_offset:
-            self._move_start(offset)
+            self.move_start(offset)
             self._drop_before_start(self._clock.now())
 
     def _drop_before_start(self, now: Millis) -> int:
@@ -91,7 +91,7 @@ class Upkeep(LogCore):
         dropped = segments.drop_oldest(plan.count)
         first = segments.first
         if first.base_offset > state.log_start_offset:
-            self._move_start(first.base_offset)
+            self.move_start(first.base_offset)
         self._newest = segments.max_timestamp
         self.write_checkpoint(self._removal(first.base_index, [s.base_offset for s in dropped]))
         return plan.count

@@ -1,0 +1,107 @@
+"""Putting a copy of the leader's log in the place of this replica's own.
+
+The replica takes no part in elections from when its old log is removed until the copy is whole: it may have acknowledged what it
+does not have now. Should it stop in between, it begins anew (`raft/installing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.log import checkpoint
+from kompat.log import raft_states as states
+from kompat.log.checkpoint import CHECKPOINT
+from kompat.log.epochs import Epochs
+from kompat.log.partition_core import TIME_INDEX_EVERY
+from kompat.log.raft_states import Hard
+from kompat.log.replica_core import ReplicaCore
+from kompat.log.replica_log import wipe
+from kompat.log.segments import Segment, Segments
+from kompat.log.store import StoredBatch
+from kompat.protocol.records import read_header, split_batches
+from kompat.raft.engine import Message, Snapshot
+from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset, RaftIndex
+
+
+def needs_copy(replica: ReplicaCore, message: Message) -> bool:
+    """False: what is offered is old, or this replica has its last entry, and so all before it."""
+    offered, group = message.snapshot, replica.group
+    if offered is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the message offers no copy")
+    return message.term >= group.term and offered.index > group.commit and group.term_at(offered.index) != offered.term
+
+
+class Installation:
+    def __init__(self, replica: ReplicaCore, message: Message, encoded: bytes, segments: Sequence[Segment]) -> None:
+        offered = message.snapshot
+        assert offered is not None, message  # noqa: S101 - `needs_copy` was asked
+        self._replica = replica
+        self._partition = replica.partition
+        self._store = replica.partition.store
+        self._offered: Snapshot = offered
+        self._term = message.term
+        self._checkpoint = encoded
+        # They are filled anew: the leader's cleaner may have been at work since the checkpoint was made.
+        self._segments = [Segment(each.base_offset, each.base_index, each.created) for each in segments]
+        self._at = 0
+        self._newest = NO_TIMESTAMP
+        self._since_index = TIME_INDEX_EVERY
+
+    async def begin(self) -> None:
+        log = self._replica.log
+        self._partition.join_turn()
+        wipe(self._partition, max(log.last, log.last_ever or RaftIndex(0)), log.hard)
+        await self.written()
+        self._partition.restore()
+
+    def take_batches(self, chunk: memoryview) -> None:
+        for batch in split_batches(chunk):
+            self._take_batch(batch)
+
+    def _take_batch(self, batch: Buffer) -> None:
+        header = read_header(batch)
+        base, size, timestamp = Offset(header.base_offset), len(batch), Millis(header.max_timestamp)
+        while self._at + 1 < len(self._segments) and base >= self._segments[self._at + 1].base_offset:
+            self._at += 1
+        segment = self._segments[self._at]
+        segment.add(base, size, timestamp)
+        stored = StoredBatch(base, Offset(header.last_offset), size, timestamp)
+        self._store.append_batch(stored, batch, segment.base_offset)
+        self._since_index += size
+        if timestamp > self._newest:
+            self._newest = timestamp
+            if self._since_index >= TIME_INDEX_EVERY:
+                self._store.add_time_index(timestamp, base)
+                self._since_index = 0
+
+    def take_states(self, chunk: bytes) -> None:
+        for name, value in states.decode_writes(chunk):
+            if value is not None:
+                self._store.put_state(name, value)
+
+    async def written(self) -> None:
+        """Before more is taken: so no more than a chunk of it is in memory."""
+        await self._partition.join_turn().wait()
+        if self._partition.is_dropped:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def end(self) -> None:
+        store, offered = self._store, self._offered
+        sealed, active = self._segments[:-1], self._segments[-1]
+        for segment in sealed:
+            store.put_state(checkpoint.segment_name(segment.base_offset), segment.encode())
+        store.put_state(CHECKPOINT, self._checkpoint)
+        await self.written()
+        state = checkpoint.load(store)
+        assert state is not None  # noqa: S101 - it has just been written
+        state.segments = Segments(active, sealed)
+        index, before = RaftIndex(offered.index), self._replica.log.hard
+        term = max(self._term, before.term)
+        hard = Hard(term, before.vote if term == before.term else 0, index, index)
+        store.put_state(CHECKPOINT, checkpoint.encode(state))
+        store.put_state(states.HARD, hard.encode())
+        store.put_state(states.TERMS, states.encode_terms(Epochs([(offered.term, offered.index)])))
+        store.put_state(states.MEMBERS, states.encode_members(offered.members))
+        store.delete_state(states.INSTALLING)
+        await self.written()

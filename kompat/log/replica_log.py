@@ -1,0 +1,302 @@
+"""The stored side of a replica: its log, what of that is not applied yet, and what has to survive a restart besides it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kompat.errors import DamagedData, ErrorCode, KafkaError
+from kompat.log import raft_states as states
+from kompat.log.checkpoint import CHECKPOINT, encode
+from kompat.log.commit import Pending, settle
+from kompat.log.epochs import Epochs
+from kompat.log.partition import Partition
+from kompat.log.raft_states import Hard
+from kompat.log.store import Entry, EntryKind
+from kompat.raft import engine
+from kompat.raft.engine import FOUNDING, ConfState, GroupState, HardState
+from kompat.types import LeaderEpoch, NodeId, Offset, RaftIndex
+
+
+@dataclass(slots=True)
+class Unapplied:
+    """An entry of the log that is not applied yet."""
+
+    index: RaftIndex
+    end: Offset  # of the log, after it
+    kind: EntryKind
+    payload: bytes
+
+
+def not_leader(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
+
+
+def _pass_on(done: Pending, turn: Pending) -> None:
+    settle(done, turn.error)
+
+
+def wipe(partition: Partition, last_ever: RaftIndex, hard: Hard) -> None:
+    """Stage the removal of all that a replica has, but for its promises to others."""
+    store = partition.store
+    store.truncate_from(RaftIndex(0), Offset(0))
+    store.delete_states(b"", states.PREFIX)
+    store.delete_states(states.AFTER_PREFIX, LAST_NAME)
+    for name in (states.TERMS, states.MEMBERS, states.START):
+        store.delete_state(name)
+    store.put_state(states.INSTALLING, states.encode_number(last_ever))
+    store.put_state(states.HARD, Hard(hard.term, hard.vote, RaftIndex(0), RaftIndex(0)).encode())
+
+
+LAST_NAME = b"\xff" * 32  # after all names of states
+
+
+@dataclass(slots=True)
+class Deferred:
+    """Changes to the store that wait until the log is committed up to `index`."""
+
+    index: RaftIndex
+    start_index: RaftIndex  # of the log, after them
+    changes: Sequence[Callable[[], None]]
+    done: Pending
+
+
+class ReplicaLog:
+    __slots__ = ("_deferred", "_is_stale", "applied", "hard", "last_ever", "members", "partition", "terms", "unapplied")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.hard = Hard(0, 0, RaftIndex(0), RaftIndex(0))  # as it is stored, or staged
+        self.terms = Epochs()  # which began at which index
+        self.members = ConfState()
+        self.applied = RaftIndex(0)
+        self.unapplied: deque[Unapplied] = deque()
+        self.last_ever: RaftIndex | None = None  # not None: what was stored up to there is gone, and not copied yet
+        self._deferred: deque[Deferred] = deque()
+        self._is_stale = False  # the stored commit and applied indices are older than those in memory
+
+    # -- opening ---------------------------------------------------------------------------------------------------
+    def load(self, voters: Sequence[NodeId]) -> GroupState:
+        """Take up the replica from the store; begin it, with these voters, where there is none."""
+        store = self.partition.store
+        hard = states.load_hard(store)
+        last_ever = states.load_number(store, states.INSTALLING)
+        if hard is None:
+            self._begin(voters)
+        elif last_ever is not None:
+            self._wait_for_copy(RaftIndex(last_ever), hard)
+        else:
+            self.hard = hard
+            self.terms = states.load_terms(store)
+            self.members = states.load_members(store)
+            self.applied = min(hard.applied, self.last)  # the disk may have lost the log's end
+            self.hard = hard._replace(commit=min(hard.commit, self.last), applied=self.applied)
+            self._find_unapplied()
+        self.terms.truncate_from(Offset(self.last + 1))
+        return self._group_state()
+
+    def _begin(self, voters: Sequence[NodeId]) -> None:
+        """A log that this broker had alone goes on with its next index; a new one begins after an entry that never was."""
+        partition = self.partition
+        state = partition.state
+        if voters:
+            index, term = FOUNDING
+            if state.next_index > 1:
+                index, term = state.next_index - 1, max(term, state.epochs.latest)
+            state.start_index = state.next_index = RaftIndex(index + 1)
+            self.applied = RaftIndex(index)
+            self.hard = Hard(term, 0, self.applied, self.applied)
+            self.terms.assign(term, index)
+            self.members = ConfState(list(voters))
+            partition.join_turn()
+            partition.store.put_state(CHECKPOINT, encode(state))
+        self._put_terms()
+        self._put_members()
+        self.stage_hard()
+
+    def _wait_for_copy(self, last_ever: RaftIndex, hard: Hard) -> None:
+        """A copy was on its way in when the broker stopped: what has come of it is of no use."""
+        self.last_ever, self.hard = last_ever, hard
+        self.partition.join_turn()
+        wipe(self.partition, last_ever, hard)
+
+    def _find_unapplied(self) -> None:
+        """And the high watermark: before those that are not known to be committed."""
+        partition = self.partition
+        state, store = partition.state, partition.store
+        high_watermark = state.log_end_offset
+        first = RaftIndex(self.applied + 1)
+        if first <= self.last:
+            self.unapplied.extend(
+                Unapplied(entry.index, Offset(entry.last_offset + 1), entry.kind, payload)
+                for entry, payload in store.full_entries(first)
+            )
+            high_watermark = next(store.entries(first)).base_offset
+        partition.high_watermark = high_watermark
+        self.restore()
+
+    def restore(self) -> None:
+        """Take up the partition as it is stored: with markers of transactions that are not final, and the agreed start."""
+        self.partition.restore()
+        start = states.load_number(self.partition.store, states.START)
+        if start is not None and start > self.partition.log_start_offset:
+            self.partition.move_start(Offset(start))
+
+    def _group_state(self) -> GroupState:
+        base = RaftIndex(self.partition.state.start_index - 1)
+        runs: dict[int, int] = {}
+        for term, start in self.terms.entries():
+            if start <= self.last:
+                runs[max(start, base + 1)] = term
+        hard = self.hard
+        return GroupState(
+            members=self.members,
+            hard_state=HardState(hard.term, hard.vote, hard.commit),
+            base=(base, self.term_at(base)) if base else (0, 0),
+            last=self.last,
+            runs=list(runs.items()) if self.last > base else [],
+            applied=self.applied,
+            memberships=[
+                (each.index, self.term_at(each.index), engine.EntryKind.MEMBERSHIP, b"", each.payload)
+                for each in self.unapplied
+                if each.kind is EntryKind.MEMBERSHIP
+            ],
+        )
+
+    @property
+    def last(self) -> RaftIndex:
+        return RaftIndex(self.partition.state.next_index - 1)
+
+    def term_at(self, index: RaftIndex) -> int:
+        return self.terms.at(Offset(index))
+
+    # -- growing, and being cut ------------------------------------------------------------------------------------
+    def append(self, entry: engine.Entry) -> EntryKind:
+        """Stage an entry that Raft hands out, if it is not there yet. Raises StorageError, KafkaError."""
+        partition = self.partition
+        if entry.kind == engine.EntryKind.MEMBERSHIP:
+            kind, payload = EntryKind.MEMBERSHIP, bytes(entry.payload)
+        else:
+            kind, payload = states.of_context(entry.context, len(entry.payload))
+        if entry.index <= self.last:  # this broker has proposed it, and has it already
+            return kind
+        if entry.index != self.last + 1:
+            raise DamagedData(f"{partition} was given entry {entry.index} after {self.last}")
+        term = LeaderEpoch(entry.term)
+        if kind is EntryKind.DATA:
+            stored = partition.copy(term, entry.payload, payload)
+        else:
+            stored = partition.note(kind, term, payload)
+        self.note(stored, payload)
+        return kind
+
+    def note(self, entry: Entry, payload: bytes) -> None:
+        """The partition has staged this entry."""
+        if self.terms.latest != entry.term:
+            self.terms.assign(entry.term, entry.index)
+            self._put_terms()
+        self.unapplied.append(Unapplied(entry.index, Offset(entry.last_offset + 1), entry.kind, payload))
+
+    def conflicts(self, entries: Sequence[engine.Entry]) -> RaftIndex | None:
+        """Where the log has another entry than Raft's: all from there on has to go."""
+        for entry in entries:
+            if entry.index > self.last:
+                return None
+            if self.term_at(RaftIndex(entry.index)) != entry.term:
+                return RaftIndex(entry.index)
+        return None
+
+    def cut(self, index: RaftIndex) -> None:
+        """Stage the removal of the entries from `index` on. `restore` follows when that is written."""
+        if index <= self.applied:
+            raise DamagedData(f"{self.partition} was told to take back entry {index}, and has applied {self.applied}")
+        while self.unapplied and self.unapplied[-1].index > index:
+            self.unapplied.pop()
+        first = self.unapplied.pop()
+        before = self.unapplied[-1].end if self.unapplied else self.partition.high_watermark
+        self.partition.cut(index, before)
+        self.terms.truncate_from(Offset(first.index))
+        self._put_terms()
+        self._give_up(index)
+
+    def _give_up(self, index: RaftIndex) -> None:
+        while self._deferred and self._deferred[-1].index >= index:
+            settle(self._deferred.pop().done, not_leader("what was to be written is not committed"))
+
+    def forget(self) -> None:
+        """Nothing of what was deferred will be done."""
+        self._give_up(RaftIndex(0))
+
+    # -- committing ------------------------------------------------------------------------------------------------
+    def take_committed(self, index: RaftIndex) -> list[Unapplied]:
+        """Those entries up to `index` that are more than a batch; the high watermark passes all of them."""
+        found, end = [], None
+        unapplied = self.unapplied
+        while unapplied and unapplied[0].index <= index:
+            entry = unapplied.popleft()
+            end = entry.end
+            if entry.payload or entry.kind is not EntryKind.DATA:
+                found.append(entry)
+        self.applied = index
+        self._is_stale = True
+        if end is not None and end > self.partition.high_watermark:
+            self.partition.advance(end)
+        return found
+
+    def apply_states(self, payload: bytes) -> None:
+        store = self.partition.store
+        for name, value in states.decode_writes(payload):
+            if value is None:
+                store.delete_state(name)
+            else:
+                store.put_state(name, value)
+
+    def apply_start(self, offset: Offset) -> None:
+        self.partition.store.put_state(states.START, states.encode_number(offset))
+        self.partition.begin_at(offset)
+
+    def apply_members(self, members: ConfState) -> None:
+        self.members = members
+        self._put_members()
+
+    # -- deferring -------------------------------------------------------------------------------------------------
+    def defer(self, changes: Sequence[Callable[[], None]]) -> Pending:
+        deferred = Deferred(self.last, self.partition.state.start_index, changes, Pending())
+        self._deferred.append(deferred)
+        return deferred.done
+
+    def run_deferred(self) -> RaftIndex | None:
+        """Make the changes that waited for what is applied now; where the log starts after them."""
+        start = None
+        while self._deferred and self._deferred[0].index <= self.applied:
+            deferred = self._deferred.popleft()
+            turn = self.partition.join_turn()
+            for change in deferred.changes:
+                change()
+            turn.add_done_callback(partial(_pass_on, deferred.done))
+            start = deferred.start_index
+        if start is not None:
+            self.stage_hard()  # in one write: the log never starts after what is known to be applied
+        return start
+
+    # -- what is kept besides --------------------------------------------------------------------------------------
+    def stage_hard(self) -> None:
+        """With the turn that is joined for it."""
+        self.partition.join_turn()
+        self.hard = self.hard._replace(commit=max(self.hard.commit, self.applied), applied=self.applied)
+        self.partition.store.put_state(states.HARD, self.hard.encode())
+        self._is_stale = False
+
+    def stage_progress(self) -> None:
+        """Have the store know how far this replica has come, if it does not."""
+        if self._is_stale:
+            self.stage_hard()
+
+    def _put_terms(self) -> None:
+        self.terms.drop_before(Offset(self.partition.state.start_index - 1))
+        self.partition.store.put_state(states.TERMS, states.encode_terms(self.terms))
+
+    def _put_members(self) -> None:
+        self.partition.store.put_state(states.MEMBERS, states.encode_members(self.members))

@@ -1,0 +1,289 @@
+"""All replicas of a broker: ticks, messages, and the turns in which both are worked off.
+
+Whatever happens to a group (a proposal, a message, a tick) puts it on a list. At the end of the loop's turn, before the store
+is flushed, every group on it says what is to be sent and written: so one flush serves all of them, and messages leave before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any
+
+from kompat.clock import Clock
+from kompat.errors import DamagedData, StorageError
+from kompat.log.commit import GroupCommit
+from kompat.log.partition import Partition
+from kompat.log.replica import Replica
+from kompat.log.replica_copies import COPY, Copies
+from kompat.log.replica_core import ReplicaCore
+from kompat.log.replica_fetch import read_entries
+from kompat.log.replication_ports import Peers, ReplicationSettings, RoleListener, Silent, group_key
+from kompat.raft.engine import (
+    EntriesWanted,
+    GroupState,
+    Message,
+    MessageRefused,
+    RaftGroup,
+    RaftGroups,
+    RaftPanic,
+    Ready,
+    open_group,
+)
+from kompat.types import Buffer, LeaderEpoch, Millis, NodeId, RaftIndex
+
+logger = logging.getLogger(__name__)
+
+LOOK_TICKS = 5  # between two looks at how far followers are
+CHANCE_SECONDS = 0.15  # for one that campaigns, before the next does
+HEARTBEATS, REPLIES = b"\0", b"\1"
+HAS_LOST = b""  # a header: the sender's disk has lost entries that it had acknowledged
+
+
+def _stop(reason: str) -> None:
+    logger.critical("%s", reason)
+    os._exit(1)
+
+
+class Replication:
+    """Host of the replicas."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        peers: Peers,
+        commit: GroupCommit,
+        clock: Clock,
+        settings: ReplicationSettings | None = None,
+    ) -> None:
+        """Before the peers are connected."""
+        self.node_id = node_id
+        self.settings = settings or ReplicationSettings()
+        self.listener: RoleListener = Silent()
+        self.stop_broker = _stop
+        self._peers = peers
+        self._commit = commit
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._groups = RaftGroups(node_id, self.settings.quiet_after)
+        self._replicas: dict[bytes, Replica] = {}  # by the key of the log
+        self._by_key: dict[int, Replica] = {}
+        self._woken: dict[ReplicaCore, None] = {}
+        self._is_scheduled = False
+        self._ticks = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._copies = Copies(self, peers, clock)
+        peers.on_raft = self._receive
+        peers.on_heartbeats = self._receive_heartbeats
+        peers.on_stream[COPY] = self._copies.receive
+        commit.before_flush = self._pump
+
+    # -- replicas --------------------------------------------------------------------------------------------------
+    def attach(self, partition: Partition, voters: Sequence[NodeId]) -> Replica:
+        """Take up the partition's group from the store; `voters` counts where there is none. None: wait to be added."""
+        replica = Replica(partition, self, voters)
+        self._replicas[partition.log_id.key] = replica
+        self._by_key[group_key(partition.log_id)] = replica
+        self._begin_alone(replica)
+        self.wake(replica)
+        return replica
+
+    def detach(self, partition: Partition) -> None:
+        replica = self._replicas.pop(partition.log_id.key, None)
+        if replica is not None:
+            key = group_key(partition.log_id)
+            del self._by_key[key]
+            self._groups.remove(key)
+            self._woken.pop(replica, None)
+            replica.drop()
+
+    def find(self, log_key: bytes) -> Replica | None:
+        return self._replicas.get(log_key)
+
+    def all(self) -> Iterable[Replica]:
+        return self._replicas.values()
+
+    def _begin_alone(self, replica: Replica) -> None:
+        if replica.voters == [self.node_id]:
+            replica.campaign()  # nobody else can lead: there is nothing to wait for
+
+    # -- running ---------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        self._timer = self._loop.call_later(self.settings.tick_ms / 1000, self._tick)
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._pump()
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(self.settings.tick_ms / 1000, self._tick)
+        try:
+            for key in self._groups.tick():
+                self.wake(self._by_key[key])
+            for node, blob in self._groups.take_heartbeats():
+                self._peers.send_heartbeats(NodeId(node), HEARTBEATS + blob)
+        except RaftPanic as panic:
+            self.stop_broker(str(panic))
+        self._ticks += 1
+        if self._ticks % LOOK_TICKS == 0:
+            now = self.now()
+            for replica in self._by_key.values():
+                if replica.is_leading and not replica.group.quiet:
+                    replica.look_at_followers(now)
+
+    def wake(self, replica: ReplicaCore) -> None:
+        self._woken[replica] = None
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._pump_scheduled)
+
+    def _pump_scheduled(self) -> None:
+        self._is_scheduled = False
+        self._pump()
+
+    def _pump(self) -> None:
+        while self._woken:
+            woken, self._woken = self._woken, {}
+            for replica in woken:
+                self.pump(replica)
+
+    def pump(self, replica: ReplicaCore) -> None:
+        try:
+            replica.pump()
+        except (RaftPanic, DamagedData) as fault:
+            self.stop_broker(f"{replica.partition}: {fault}")
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- for the replicas ------------------------------------------------------------------------------------------
+    @property
+    def lag_ms(self) -> int:
+        return self.settings.lag_ms
+
+    def now(self) -> Millis:
+        return self._clock.now()
+
+    def is_up(self, node: NodeId) -> bool:
+        return self._peers.is_up(node)
+
+    def campaign_later(self, replica: ReplicaCore, place: int) -> None:
+        epoch = replica.epoch
+        self._loop.call_later(place * CHANCE_SECONDS, self._campaign, replica, epoch)
+
+    def _campaign(self, replica: ReplicaCore, epoch: LeaderEpoch) -> None:
+        if replica.epoch == epoch and (replica.leader is None or not self.is_up(replica.leader)):
+            replica.campaign()
+
+    def require_sync(self) -> None:
+        self._commit.require_sync()
+
+    def open_group(self, replica: ReplicaCore, state: GroupState) -> RaftGroup:
+        key = group_key(replica.partition.log_id)
+        group = open_group(self.node_id, state, seed=self.settings.seed ^ key, settings=self.settings.engine)
+        if key in self._by_key:
+            self._groups.remove(key)
+        self._groups.add(key, group)
+        return group
+
+    def send(self, replica: ReplicaCore, messages: Sequence[Message]) -> None:
+        log_key = replica.partition.log_id.key
+        for message in messages:
+            to = NodeId(message.to)
+            if message.snapshot is not None:
+                self._copies.offer(replica, message)
+            elif not self._peers.send_raft(to, log_key, message.header, message.payloads):
+                replica.group.report_unreachable(to)
+
+    def fetch(self, replica: ReplicaCore, ready: Ready) -> None:
+        for wanted in ready.wanted:
+            self.spawn(self._fetch(replica, replica.group, wanted))
+
+    async def _fetch(self, replica: ReplicaCore, group: RaftGroup, wanted: EntriesWanted) -> None:
+        store, first, end = replica.partition.store, RaftIndex(wanted.first), RaftIndex(wanted.end)
+        try:
+            entries = await self._loop.run_in_executor(None, read_entries, store, first, end, wanted.max_bytes)
+        except StorageError:
+            logger.exception("%s cannot be read for followers", replica.partition)
+            entries = []
+        if replica.group is group and not replica.partition.is_dropped:
+            is_there = first >= group.status().first  # else the log's start has moved past it, and a copy is due
+            group.supply_entries(wanted.id, entries if is_there else [])
+            self.wake(replica)
+
+    def role_changed(self, replica: ReplicaCore) -> None:
+        self._loop.call_soon(self._tell_role, replica, replica.is_leading, replica.leader, replica.epoch)
+
+    def _tell_role(self, replica: ReplicaCore, is_leading: bool, leader: NodeId | None, epoch: LeaderEpoch) -> None:
+        if replica.partition.is_dropped:
+            return
+        if is_leading:
+            self.listener.leading(replica.partition, epoch)
+        else:
+            self.listener.following(replica.partition, leader, epoch)
+
+    def members_changed(self, replica: ReplicaCore) -> None:
+        self._loop.call_soon(self.listener.members_changed, replica.partition)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+    def _receive(self, sender: NodeId, group: bytes, header: memoryview, payloads: list[memoryview]) -> None:
+        replica = self._replicas.get(bytes(group))
+        if replica is None:
+            return
+        try:
+            if header:
+                replica.receive(bytes(header), payloads)
+            else:
+                replica.peer_has_lost(sender)
+        except MessageRefused as refused:
+            logger.warning("%s does not take a message of broker %d: %s", replica.partition, sender, refused)
+        except RaftPanic as panic:
+            self.stop_broker(f"{replica.partition}: {panic}")
+
+    def _receive_heartbeats(self, sender: NodeId, blob: memoryview) -> None:
+        kind, rows = bytes(blob[:1]), bytes(blob[1:])
+        try:
+            if kind == REPLIES:
+                ready = self._groups.step_heartbeat_replies(sender, rows)
+            else:
+                reply, ready, _, faults = self._groups.step_heartbeats(sender, rows)
+                if reply:
+                    self._peers.send_heartbeats(sender, REPLIES + reply)
+                for key, reason in faults:
+                    self._tell_of_loss(self._by_key[key], sender, reason)
+        except MessageRefused as refused:
+            logger.warning("heartbeats of broker %d make no sense: %s", sender, refused)
+            return
+        except RaftPanic as panic:
+            self.stop_broker(str(panic))
+            return
+        for key in ready:
+            self.wake(self._by_key[key])
+
+    def _tell_of_loss(self, replica: Replica, leader: NodeId, reason: str) -> None:
+        """The leader goes on from what this replica had acknowledged: it has to look anew where that ends."""
+        if not replica.is_installing and replica.log.last_ever is None:
+            logger.warning("%s: %s", replica.partition, reason)
+        empty: Sequence[Buffer] = ()
+        self._peers.send_raft(leader, replica.partition.log_id.key, HAS_LOST, empty)
+
+    # -- links -----------------------------------------------------------------------------------------------------
+    def peer_up(self, node: NodeId) -> None:
+        self._groups.wake(node)
+
+    def peer_lost(self, node: NodeId) -> None:
+        """The link to a broker is gone: where it led, look for another leader soon."""
+        self._groups.wake(node)
+        for replica in self._by_key.values():
+            if replica.leader == node:
+                replica.peer_lost(node)

@@ -1,0 +1,215 @@
+"""Brokers with one replicated partition."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any, TypeVar
+
+from kompat.config.topic import TopicConfig
+from kompat.errors import KafkaError
+from kompat.log.cache import TailCache
+from kompat.log.commit import GroupCommit
+from kompat.log.partition import Appended, Isolation, Partition
+from kompat.log.replica import Replica
+from kompat.log.replication import Replication
+from kompat.log.replication_ports import ReplicationSettings
+from kompat.protocol.records import Record, build_batch, iterate, split_batches
+from kompat.raft.engine import Settings
+from kompat.types import NodeId, Offset
+from tests.log.sim.disk import SimDisk
+from tests.log.sim.loop import SimClock, SimLoop
+from tests.log.sim.network import Network, SimPeers
+from tests.log.support import LOG_ID
+
+T = TypeVar("T")
+
+
+class Stopped(Exception):  # noqa: N818 - it is what a test looks for
+    """A broker has stopped itself."""
+
+
+class Node:
+    """One broker, from its start to its end."""
+
+    def __init__(
+        self, node_id: int, loop: SimLoop, network: Network, disk: SimDisk, voters: Sequence[int], cluster: "Cluster"
+    ) -> None:
+        self.node_id = NodeId(node_id)
+        self.disk = disk
+        self.clock = SimClock(loop)
+        self.peers = network.peers[self.node_id] = SimPeers(self.node_id, network)
+        self.commit = GroupCommit(disk, loop, fsync=cluster.fsync, on_failed=self._reload)
+        settings = ReplicationSettings(
+            seed=cluster.random.getrandbits(32), quiet_after=cluster.quiet_after, engine=cluster.engine
+        )
+        self.replication = Replication(self.node_id, self.peers, self.commit, self.clock, settings)
+        self.replication.stop_broker = self._stopped
+        self.roles: list[tuple[Any, ...]] = []
+        self.replication.listener = self
+        self.partition = Partition(
+            LOG_ID,
+            "topic",
+            0,
+            store=disk.open(LOG_ID),
+            commit=self.commit,
+            config=cluster.config,
+            clock=self.clock,
+            cache=TailCache(1 << 16),
+        )
+        self.replica: Replica = self.replication.attach(self.partition, [NodeId(voter) for voter in voters])
+        self.replication.start()
+
+    def _reload(self) -> None:
+        if self.partition.is_staged:
+            self.partition.reload()
+
+    def _stopped(self, reason: str) -> None:
+        raise Stopped(f"broker {self.node_id}: {reason}")
+
+    def leading(self, partition: Partition, epoch: int) -> None:
+        self.roles.append(("leading", epoch))
+
+    def following(self, partition: Partition, leader: NodeId | None, epoch: int) -> None:
+        self.roles.append(("following", leader, epoch))
+
+    def members_changed(self, partition: Partition) -> None:
+        self.roles.append(("members", tuple(self.replica.voters)))
+
+    def append(self, *values: bytes, **options: Any) -> Appended:
+        records = [Record(i, self.clock.now(), b"key", value) for i, value in enumerate(values)]
+        return self.partition.append(memoryview(build_batch(records, **options)))
+
+    async def values(self, offset: int = 0) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        at = Offset(max(offset, self.partition.log_start_offset))
+        while at < self.partition.high_watermark:
+            result = self.partition.read(at, 1 << 20, Isolation.READ_UNCOMMITTED)
+            if result is None:
+                result = await self.partition.read_stored(at, 1 << 20, Isolation.READ_UNCOMMITTED)
+            batches = [batch for buffer in result.buffers for batch in split_batches(memoryview(buffer))]
+            found += [record.value for batch in batches for record in iterate(batch)]
+            at = result.next_offset
+        return found
+
+    def kill(self) -> None:
+        self.peers.is_dead = True
+        if self.replication._timer is not None:
+            self.replication._timer.cancel()
+        for task in self.replication._tasks:
+            task.cancel()
+
+
+class Cluster:
+    """Use it inside of `run`."""
+
+    def __init__(self, loop: SimLoop, random: Random, voters: Sequence[int] = (1, 2, 3), **config: Any) -> None:
+        self.loop = loop
+        self.random = random
+        self.network = Network(loop, random)
+        self.voters = voters
+        self.fsync = "never"
+        self.quiet_after = 0
+        self.engine = Settings()
+        self.config = TopicConfig(**config)
+        self.nodes: dict[int, Node] = {}
+        self.disks: dict[int, SimDisk] = {}
+
+    def start(self, *nodes: int, voters: Sequence[int] | None = None) -> None:
+        for node in nodes or self.voters:
+            disk = self.disks.setdefault(node, SimDisk())
+            given = self.voters if voters is None else voters
+            self.nodes[node] = Node(node, self.loop, self.network, disk, given, self)
+        self._meet(nodes or self.voters)
+
+    def _meet(self, nodes: Sequence[int]) -> None:
+        for node in nodes:
+            for other in self.nodes.values():
+                other.replication.peer_up(NodeId(node))
+
+    def crash(self, node: int, *, of_machine: bool = False) -> None:
+        gone = self.nodes.pop(node)
+        gone.kill()
+        del self.network.peers[NodeId(node)]
+        self.disks[node] = gone.disk.crash(self.random, of_machine=of_machine)
+        for other in self.nodes.values():
+            other.replication.peer_lost(NodeId(node))
+
+    def restart(self, node: int, **how: Any) -> None:
+        if node in self.nodes:
+            self.crash(node, **how)
+        self.start(node)
+
+    def isolate(self, node: int) -> None:
+        for other in self.nodes:
+            self.network.cut |= {(NodeId(node), NodeId(other)), (NodeId(other), NodeId(node))}
+
+    def heal(self) -> None:
+        self.network.cut.clear()
+        self._meet(list(self.nodes))
+
+    @property
+    def leaders(self) -> list[Node]:
+        return [node for node in self.nodes.values() if node.replica.is_leading]
+
+    async def leader(self, seconds: float = 20) -> Node:
+        """The one that leads, when there is one."""
+        await self.until(lambda: bool(self.leaders), seconds)
+        return max(self.leaders, key=lambda node: node.replica.epoch)
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+        deadline = self.loop.time() + seconds
+        while not condition():
+            assert self.loop.time() < deadline, f"not within {seconds} s; {[n.replica for n in self.nodes.values()]}"
+            await asyncio.sleep(0.01)
+            self.check()
+
+    def check(self) -> None:
+        if self.loop.failures:
+            raise self.loop.failures[0]
+
+    async def append(self, *values: bytes, node: Node | None = None, **options: Any) -> Appended:
+        """Committed; by whoever leads, however often it has to be tried."""
+        while True:
+            leader = node or await self.leader()
+            try:
+                appended = leader.append(*values, **options)
+                await appended.pending.wait()
+            except KafkaError:
+                if node is not None:
+                    raise
+                await asyncio.sleep(0.05)
+            else:
+                return appended
+
+    async def settled(self, seconds: float = 20) -> None:
+        """Until all brokers have the same committed log."""
+
+        def is_settled() -> bool:
+            ends = {node.partition.log_end_offset for node in self.nodes.values()}
+            marks = {node.partition.high_watermark for node in self.nodes.values()}
+            applied = {node.replica.log.applied for node in self.nodes.values()}
+            return len(self.leaders) == 1 and len(ends | marks) == 1 and len(applied) == 1
+
+        await self.until(is_settled, seconds)
+
+
+def run(test: Callable[[Cluster], Coroutine[Any, Any, T]], seed: int = 0, **options: Any) -> T:
+    """Run a test with a cluster of its own."""
+    random = Random(seed)
+    loop = SimLoop(random)
+
+    async def inside() -> T:
+        cluster = Cluster(loop, random, **options)
+        try:
+            result = await test(cluster)
+            cluster.check()
+            return result
+        finally:
+            for node in cluster.nodes.values():
+                node.kill()
+            await asyncio.sleep(0.1)
+
+    try:
+        return loop.run_until_complete(inside())
+    finally:
+        loop.close()
