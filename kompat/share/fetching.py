@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, Protocol
 
 from kompat.errors import ErrorCode, KafkaError
+from kompat.log.demand import Demand
 from kompat.log.partition import Isolation, ReadResult
 from kompat.share.live import LivePartition
 from kompat.share.machine.messages import Span, Want
@@ -55,6 +56,7 @@ class Fetching:
         self._bytes = 0
         self._live: list[LivePartition] = []
         self._loading = 0
+        self._asked: list[Demand] = []  # that know of this fetch
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_up = request.max_wait_ms <= 0  # its time
@@ -119,6 +121,18 @@ class Fetching:
             for each in self._live:
                 each.unwatch(self._woken)
                 each.log.unwatch(self._woken)
+        for demand in self._asked:
+            demand.left(self)
+        self._asked.clear()
+
+    def _ask_for_more(self) -> None:
+        """Tell whoever holds records back that there are no others."""
+        for live in self._live:
+            demand = live.log.demand
+            if demand is not None and demand.counts_shares and live.is_at_end:
+                if demand not in self._asked:
+                    self._asked.append(demand)
+                demand.asked(self, self._request.max_bytes)
 
     def _forget(self, live: LivePartition) -> None:
         self._live.remove(live)
@@ -188,6 +202,8 @@ class Fetching:
 
     def _settle(self) -> None:
         """Answer, or go on waiting."""
+        if not self._found:
+            self._ask_for_more()
         if self._found or self._is_up or not (self._live or self._loading):
             self._finish()
         else:

@@ -98,6 +98,14 @@ class LivePartition:
         """Of what the group can read."""
         return self.log.last_stable_offset if self.settings.is_read_committed else self.log.high_watermark
 
+    @property
+    def is_at_end(self) -> bool:
+        """Could more be taken, if there were more?"""
+        if self.is_fenced:
+            return False
+        offset = self.machine.next_offset(self.settings, self._steady.now())
+        return offset is not None and offset >= self.log.high_watermark
+
     def next_spans(self, max_records: int) -> Sequence[Span]:
         """What to read for the next member, best first. Whoever finds nothing is woken when there may be something."""
         self.machine.move_start(self.log.log_start_offset)
