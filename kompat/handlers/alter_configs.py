@@ -60,4 +60,5 @@ API = Api(
     response=AlterConfigsResponse,
     handle=handle,
     failure=failure,
+    is_for_controller=lambda _: True,
 )

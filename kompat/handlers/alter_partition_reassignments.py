@@ -65,4 +65,5 @@ API = Api(
     response=AlterPartitionReassignmentsResponse,
     handle=handle,
     failure=failure,
+    is_for_controller=lambda _: True,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kompat.errors import KafkaError
@@ -56,3 +56,5 @@ class Api(Generic[Req, Resp]):
     # For APIs whose answer depends on nothing but the request and something that seldom changes: a stamp of that. While
     # it is the same, equal requests get the answer that is already encoded.
     stamp: Callable[[Services], object] | None = None
+    # Whether a request has to be answered by the cluster's controller, wherever that is.
+    is_for_controller: Callable[[Req], bool] = field(default=lambda _: False)

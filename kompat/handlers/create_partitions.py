@@ -48,4 +48,5 @@ API = Api(
     response=CreatePartitionsResponse,
     handle=handle,
     failure=failure,
+    is_for_controller=lambda _: True,
 )

@@ -99,4 +99,5 @@ API = Api(
     response=CreateTopicsResponse,
     handle=handle,
     failure=failure,
+    is_for_controller=lambda _: True,
 )

@@ -66,4 +66,5 @@ API = Api(
     response=DeleteTopicsResponse,
     handle=handle,
     failure=failure,
+    is_for_controller=lambda _: True,
 )

@@ -98,4 +98,5 @@ API = Api(
     response=DescribeQuorumResponse,
     handle=handle,
     failure=failure,
+    is_for_controller=lambda _: True,
 )

@@ -97,4 +97,5 @@ API = Api(
     response=IncrementalAlterConfigsResponse,
     handle=handle,
     failure=failure,
+    is_for_controller=lambda req: all(r.resource_type in OF_CLUSTER for r in req.resources),
 )

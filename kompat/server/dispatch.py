@@ -25,8 +25,10 @@ from kompat.protocol.codec import (
 )
 from kompat.protocol.messages import classes
 from kompat.server.answers import LONGEST_QUESTION, Answers
+from kompat.server.forwarding import forward
 
 if TYPE_CHECKING:
+    from kompat.cluster.controller import Controller
     from kompat.handlers.services import Services
 
 log = logging.getLogger(__name__)
@@ -50,7 +52,18 @@ class Client:
 class Exchange:
     """A request under way, until its answer is there."""
 
-    __slots__ = ("_awaited", "answer", "api", "client", "header", "is_settled", "on_settled", "request", "size")
+    __slots__ = (
+        "_awaited",
+        "answer",
+        "api",
+        "client",
+        "header",
+        "is_forwarded",
+        "is_settled",
+        "on_settled",
+        "request",
+        "size",
+    )
 
     def __init__(self, client: Client, header: RequestHeader, api: Api[Any, Any], size: int) -> None:
         self.client = client
@@ -60,6 +73,7 @@ class Exchange:
         self.request: Any = None  # until it has been decoded
         self.answer: Answer = None
         self.is_settled = False
+        self.is_forwarded = False  # another broker encodes its answer
         self.on_settled: Callable[[Exchange], None] | None = None
 
     def wait_for(self, awaited: Any) -> None:
@@ -88,7 +102,10 @@ class Exchange:
     def _settle(self, awaited: Any) -> None:
         try:
             result = awaited.result()
-            self.answer = [] if result is None else _encode(self, result)
+            if result is None:
+                self.answer = []
+            else:
+                self.answer = result if self.is_forwarded else _encode(self, result)
         except asyncio.CancelledError:
             self.answer = None
         except Exception as error:
@@ -109,8 +126,10 @@ class Exchange:
 
 
 class Dispatcher:
-    def __init__(self, apis: Iterable[Api[Any, Any]], services: Services) -> None:
+    def __init__(self, apis: Iterable[Api[Any, Any]], services: Services, controller: Controller | None = None) -> None:
+        """`controller`: of the cluster, where there are several brokers."""
         self._services = services
+        self._controller = controller
         self._answers: dict[int, Answers] = {}
         self._apis: dict[int, Api[Any, Any]] = {}
         for api in apis:
@@ -131,28 +150,33 @@ class Dispatcher:
             if not api.versions.low <= header.api_version <= api.versions.high:
                 return _unsupported(exchange, frame[position:])
             if api.stamp is not None and len(frame) <= LONGEST_QUESTION:
-                return self._remembered(exchange, api.stamp(self._services), frame[position:])
-            return self._worked_out(exchange, frame[position:])
+                return self._remembered(exchange, api.stamp(self._services), frame, position)
+            return self._worked_out(exchange, frame, position)
         except Exception as error:
             return _failed(exchange, error)
 
-    def _remembered(self, exchange: Exchange, stamp: object, body: memoryview) -> Answer | Exchange:
+    def _remembered(self, exchange: Exchange, stamp: object, frame: memoryview, position: int) -> Answer | Exchange:
         """The answer of the last time, where nothing has changed since."""
         header = exchange.header
         answers = self._answers.setdefault(header.api_key, Answers())
         client = exchange.client
-        question = (header.api_version, bytes(body), client.local_address, client.principal)
+        question = (header.api_version, bytes(frame[position:]), client.local_address, client.principal)
         known = answers.find(stamp, question)
         if known is not None:
             return frame_response(header.correlation_id, header.api_key, header.api_version, [known])
-        answer = self._worked_out(exchange, body)
+        answer = self._worked_out(exchange, frame, position)
         if isinstance(answer, list):
             answers.remember(stamp, question, b"".join(answer)[response_header_size(header) :])
         return answer
 
-    def _worked_out(self, exchange: Exchange, body: memoryview) -> Answer | Exchange:
+    def _worked_out(self, exchange: Exchange, frame: memoryview, position: int) -> Answer | Exchange:
         api = exchange.api
-        exchange.request = request = _decode(exchange, body)
+        exchange.request = request = _decode(exchange, frame[position:])
+        controller = self._controller
+        if controller is not None and api.is_for_controller(request) and not controller.is_here:
+            exchange.is_forwarded = True
+            exchange.wait_for(forward(controller, exchange.client, frame))
+            return exchange
         result = api.handle(self._context(exchange.client, exchange.header), request)
         if result is None:
             return []
