@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import random
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -15,9 +16,12 @@ from kompat.errors import (
     PeerFailed,
     PeerTimeout,
     PeerUnavailable,
+    ProtocolError,
 )
 from kompat.raft.links import calls
-from kompat.raft.links.frames import MORE, PIECE, Kind, Status, parcel
+from kompat.raft.links.calls import Handlers
+from kompat.raft.links.frames import MORE, PIECE, Kind, Parcel, Status, head_of, parcel
+from kompat.raft.links.outbox import Lane
 from kompat.types import Buffer, NodeId
 from tests.raft.peering import ONE, THREE, TWO, Broker, raw_peer, two_brokers, until
 
@@ -223,3 +227,56 @@ async def test_stopping_ends_the_handlers_that_are_under_way() -> None:
         with pytest.raises(PeerUnavailable):
             await call
         assert not two.peers.handlers.tasks
+
+
+class Wire:
+    """Takes what is sent, and is never full."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Kind, int, int]] = []
+
+    def send(self, _: Lane, message: Parcel) -> None:
+        head = head_of(memoryview(message[0][0])[4:])
+        self.sent.append((Kind(head.kind), head.number, head.code))
+
+    async def room(self, *_: object) -> None:
+        return
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_whatever_a_peer_sends_it_is_refused_or_answered_once_and_nothing_is_left(seed: int) -> None:
+    chance = random.Random(seed)
+    wire, handlers = Wire(), Handlers(on_call={ECHO: echo}, on_stream={ECHO: _last_of})
+    peer = calls.Calls(wire, TWO, handlers, 5000, 20_000)
+    asked: list[int] = []
+    is_cut_off = False
+    for _ in range(300):
+        kind, number = chance.choice(list(Kind)), len(asked)
+        if kind not in (Kind.REQUEST, Kind.OPEN) or chance.random() < 0.05:
+            number = chance.choice([*asked, 0, 1 << 31])
+        asked.append(number)
+        body = chance.randbytes(chance.choice([0, 1, 8, 100, 2000]))
+        message = parcel(kind, number, [body], code=chance.choice([ECHO, 9]), flags=chance.randrange(2))
+        try:
+            peer.receive(memoryview(b"".join(message[0]))[4:])
+        except ProtocolError:  # as a link does
+            is_cut_off = peer.end()
+            break
+        if chance.random() < 0.3:
+            await asyncio.sleep(0)
+    for number in () if is_cut_off else asked:
+        for kind in (Kind.CANCEL, Kind.END):
+            peer.receive(memoryview(b"".join(parcel(kind, number)[0]))[4:])
+    await until(lambda: not handlers.tasks)
+
+    assert [len(left) for left in (peer._serving, peer._unwanted, peer._streams, peer._requests)] == [0, 0, 0, 0]
+    assert is_cut_off or peer._held == 0
+    assert {kind for kind, _, _ in wire.sent} <= {Kind.RESPONSE, Kind.CREDIT}
+    assert {code for kind, _, code in wire.sent if kind == Kind.RESPONSE} <= set(Status)
+
+
+async def _last_of(_: NodeId, __: bytes, chunks: AsyncIterator[memoryview]) -> bytes:
+    last = b""
+    async for chunk in chunks:
+        last = bytes(chunk)
+    return last

@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Protocol
 
-from kompat.errors import ErrorCode, KafkaError, PeerBusy, PeerError, PeerFailed, PeerTimeout, PeerUnavailable
+from kompat.errors import (
+    ErrorCode,
+    KafkaError,
+    PeerBusy,
+    PeerError,
+    PeerFailed,
+    PeerTimeout,
+    PeerUnavailable,
+    ProtocolError,
+)
 from kompat.raft.links.frames import HEAD_SIZE, MORE, PIECE, Head, Kind, Parcel, Status, head_of, parcel, pieces
 from kompat.raft.links.outbox import Lane
 from kompat.raft.links.streams import Answer, Assembly, Incoming, cost
@@ -193,7 +202,7 @@ class Calls:
 
     # -- the peer's calls --------------------------------------------------------------------------------------------
     def _requested(self, head: Head, body: memoryview) -> None:
-        number, is_last = head.number, not head.flags & MORE
+        number, is_last = self._fresh(head.number), not head.flags & MORE
         assembly = self._requests.setdefault(number, Assembly(self._longest))
         if is_last:
             del self._requests[number]
@@ -217,6 +226,11 @@ class Calls:
             self._respond(number, Status.UNKNOWN)
             return
         self._handlers.run(self._serve(number, lambda: handler(self._peer, whole)))
+
+    def _fresh(self, number: int) -> int:
+        if number in self._serving or number in self._streams:
+            raise ProtocolError("a number is used while it is taken")
+        return number
 
     def _leave(self, number: int) -> None:
         """The request is not under way any more."""
@@ -258,7 +272,7 @@ class Calls:
 
     # -- the peer's streams ------------------------------------------------------------------------------------------
     def _opened(self, head: Head, body: memoryview) -> None:
-        number = head.number
+        number = self._fresh(head.number)
         handler = self._handlers.on_stream.get(head.code)
         if handler is None or len(self._streams) >= MOST_STREAMS:
             self._respond(number, Status.UNKNOWN if handler is None else Status.BUSY)
