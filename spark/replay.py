@@ -133,13 +133,12 @@ def _paced(rows: Iterable[Any], rate: float | None) -> Iterator[Any]:
     if rate is None:
         yield from rows
         return
-    began, sent = time.monotonic(), 0
-    for row in rows:
+    began = time.monotonic()
+    for sent, row in enumerate(rows):
         ahead = sent / rate - (time.monotonic() - began)
         if ahead > RATE_SLICE:
             time.sleep(ahead)
         yield row
-        sent += 1
 
 
 def replay(spark: SparkSession, given: argparse.Namespace) -> int:
