@@ -11,7 +11,7 @@ looked for before it is needed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, Protocol
 
 from kompat.share.machine.messages import Span
@@ -75,13 +75,8 @@ class _Piece:
         self.expires = expires
 
 
-class _Free(NamedTuple):
-    """Records that could be given out now."""
-
-    first: int
-    last: int
-    deliveries: int
-    came: int
+_Free = tuple[int, int, int, int]  # what could be given out now: first, last, deliveries so far, when it came
+_Head = tuple[int, int, int, _Free]  # its place in the order, and which lane's it is
 
 
 class _Look:
@@ -142,7 +137,7 @@ class _Lane:
                 if piece.expires <= wall:
                     look.expired.append(Span(first, last))
                 else:
-                    yield _Free(first, last, deliveries, wall if piece.came is None else piece.came)
+                    yield first, last, deliveries, wall if piece.came is None else piece.came
             if not has_some and index == self._cursor:
                 self._cursor += 1
             index += 1
@@ -263,40 +258,38 @@ class _Heads:
     def __init__(self, lanes: Sequence[_Lane], look: _Look, aging_ms: int | None) -> None:
         self._aging = aging_ms  # None: all that counts is the offset
         self._lanes = [(lane.priority, lane.free(look)) for lane in lanes]
-        self._heap: list[tuple[int, int, int, _Free]] = []  # the lower the better
-        for index in range(len(lanes)):
-            entry = self._next(index)
-            if entry is not None:
-                self._heap.append(entry)
-        heapify(self._heap)
 
     def __iter__(self) -> Iterator[_Free]:
-        while self._heap:
-            _, _, index, free = self._heap[0]
-            yield free
-            entry = self._next(index)
-            if entry is None:
-                heappop(self._heap)
-            else:
-                heapreplace(self._heap, entry)
+        heap = [head for index in range(len(self._lanes)) if (head := self._next(index)) is not None]
+        heapify(heap)
+        while heap:
+            entry: _Head | None = heappop(heap)
+            while entry is not None:
+                if heap and entry > heap[0]:
+                    heappush(heap, entry)  # another is better
+                    break
+                yield entry[3]
+                entry = self._next(entry[2])
 
-    def _next(self, index: int) -> tuple[int, int, int, _Free] | None:
+    def _next(self, index: int) -> _Head | None:
+        """The lower the better."""
         priority, lane = self._lanes[index]
         free = next(lane, None)
         if free is None:
             return None
         if self._aging is None:
-            return free.first, 0, index, free
+            return free[0], 0, index, free
         # What waits grows more urgent at the same pace for all: so their order stays as it is.
-        return free.came - priority * self._aging if self._aging else -priority, -priority, index, free
+        return free[3] - priority * self._aging if self._aging else -priority, -priority, index, free
 
 
 def _choose(heads: _Heads, settings: ShareSettings, max_records: int, locks: int) -> list[Span]:
     """The best that can be had, as many as are wanted. `locks`: how many that nobody has had yet."""
     spans: list[Span] = []
     room = max_records
+    isolate_from = settings.isolate_from
     for first, last, deliveries, _ in heads:
-        if deliveries >= settings.isolate_from:
+        if deliveries >= isolate_from:
             # It may be what breaks its members: it comes with nothing else.
             return spans or [Span(first, last)]
         size = min(last - first + 1, room if deliveries else min(room, locks))

@@ -169,8 +169,9 @@ class SharePartition:
         self, picker: Picker, found: Found, settings: ShareSettings, now: Millis, within: Sequence[Span] | None
     ) -> None:
         """Everything that is available, batch by batch."""
-        spans = (Span(found.first, found.end - 1),) if within is None else [_common(span, found) for span in within]
-        available = [each for span in spans for each in self.available(*span, now)]
+        low, high = found.first, found.end - 1
+        spans = ((low, high),) if within is None else within
+        available = [each for first, last in spans for each in self.available(max(first, low), min(last, high), now)]
         position = 0
         for first, last in zip(found.firsts, found.lasts, strict=True):
             picker.begin_batch()
@@ -378,10 +379,6 @@ class SharePartition:
     def _update(self, changed: Sequence[StateBatch]) -> Update:
         """What of a change has to be persisted: what lies before the start need not be."""
         return Update(self.start_offset, self.complete_count, joined(changed, self.start_offset))
-
-
-def _common(span: Span, found: Found) -> Span:
-    return Span(max(span.first, found.first), min(span.last, found.end - 1))
 
 
 def _checked(kind: int, settings: ShareSettings) -> AckType:

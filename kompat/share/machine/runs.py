@@ -54,14 +54,17 @@ class Runs:
 
     def overlapping(self, first: int, last: int) -> list[Run]:
         """The runs that have an offset in common with [first, last]."""
-        if not self._runs or first > self._runs[-1].last:
+        runs, firsts = self._runs, self._firsts
+        if not runs or first > runs[-1].last or first > last:
             return []
-        return self._runs[self._at_or_after(first) : bisect_right(self._firsts, last)]
-
-    def _at_or_after(self, offset: int) -> int:
-        """The run that holds the offset, or the next one."""
-        index = bisect_right(self._firsts, offset) - 1
-        return index if index >= 0 and self._runs[index].last >= offset else index + 1
+        low = bisect_right(firsts, first) - 1
+        if low < 0 or runs[low].last < first:
+            low += 1
+            if firsts[low] > last:
+                return []
+        elif runs[low].last >= last:
+            return [runs[low]]
+        return runs[low : bisect_right(firsts, last, low)]
 
     def are_settled(self, first: int, last: int) -> bool:
         """Will nobody get any of these offsets again?"""
@@ -74,8 +77,16 @@ class Runs:
 
     def cut(self, first: int, last: int) -> tuple[int, int]:
         """Split runs so that none crosses an end of [first, last]: where those inside begin and end."""
-        if not self._runs or first > self._runs[-1].last:
-            return len(self._runs), len(self._runs)
+        runs = self._runs
+        if not runs or first > runs[-1].last:
+            return len(runs), len(runs)
+        low = bisect_left(self._firsts, first)
+        if low < len(runs):  # mostly it is one run, or none
+            found = runs[low]
+            if found.first == first and found.last == last:
+                return low, low + 1
+            if found.first > last and (low == 0 or runs[low - 1].last < first):
+                return low, low
         low = self._split(first)
         high = self._split(last + 1)
         return low, high
@@ -111,21 +122,22 @@ class Runs:
 
     def join(self, index: int, *, exactly: bool) -> None:
         """Make one of the run and its neighbours where they touch and say the same."""
-        run = self._runs[index]
-        after = self._runs[index + 1] if index + 1 < len(self._runs) else None
-        if after is not None and _same(run, after, exactly=exactly):
+        runs = self._runs
+        run = runs[index]
+        after = runs[index + 1] if index + 1 < len(runs) else None
+        if after is not None and run.last + 1 == after.first and _same(run, after, exactly=exactly):
             run.last = after.last
             self.remove(index + 1, index + 2)
-        before = self._runs[index - 1] if index else None
-        if before is not None and _same(before, run, exactly=exactly):
+        before = runs[index - 1] if index else None
+        if before is not None and before.last + 1 == run.first and _same(before, run, exactly=exactly):
             before.last = run.last
             self.remove(index, index + 1)
 
 
 def _same(left: Run, right: Run, *, exactly: bool) -> bool:
+    """Of neighbours."""
     return (
-        left.last + 1 == right.first
-        and left.state == right.state
+        left.state is right.state
         and (left.deliveries == right.deliveries or not exactly)
         and left.member == right.member
         and left.until == right.until
