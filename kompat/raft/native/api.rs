@@ -250,7 +250,9 @@ impl RaftGroup {
         self.guard(|group| {
             let Some((first, end)) = group.node.store().want(want) else { return Ok(()) }; // no longer the leader
             group.check_supplied(first, end, &entries)?;
-            for context in group.node.mut_store().supply(want, entries) {
+            let is_empty = entries.is_empty(); // then to try at once would be to ask at once
+            let waiting = group.node.mut_store().supply(want, entries);
+            for context in waiting.into_iter().filter(|_| !is_empty) {
                 group.node.on_entries_fetched(context);
             }
             group.node.mut_store().forget_supplied();
