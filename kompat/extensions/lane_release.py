@@ -195,12 +195,14 @@ class LaneRelease:
             self._outstanding.add(draft, partition.log_end_offset, count)
         else:
             self._outstanding.forget(draft)
+        slots = list(_slots(taken)) if partition in shared.tracer.used else ()
         batch = _batch(taken, partition.config, shared.clock.now())
         size = len(batch)
         self._readers = {reader: left - size for reader, left in self._readers.items() if left > size}
         appended = partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=draft.writes())
         shared.released += count
-        shared.tracer.released(partition, _slots(taken), appended)
+        if slots:
+            shared.tracer.released(partition, slots, appended)
         return appended.pending
 
     def _ended(self, done: Pending) -> None:
@@ -264,7 +266,8 @@ def _batch(taken: Sequence[Taken], config: TopicConfig, now: Millis) -> bytearra
     records: list[Record] = []
     for run in taken:
         timestamp = now if oldest is not None and run.parked_at < oldest else None
-        records += _delivered(run, len(records), timestamp)
+        _dress(run, len(records), timestamp)
+        records += run.records
     return build_batch(records, compression=codec)
 
 
@@ -278,15 +281,17 @@ def _slots(taken: Sequence[Taken]) -> Iterator[tuple[int, Record]]:
                 yield int(dict(record.headers)[headers.ORIGINAL_OFFSET] or b"0"), record
 
 
-def _delivered(run: Taken, place: int, timestamp: Millis | None) -> Iterator[Record]:
-    """As they were sent, with headers that tell where their slots are."""
+def _dress(run: Taken, place: int, timestamp: Millis | None) -> None:
+    """Let the records be as they were sent, with headers that tell where their slots are. They are changed in place: it
+    is done for each of them, and nobody else has them."""
     slot = run.slot
     for offset, record in enumerate(run.records, place):
-        added: headers.Headers = ()
         if slot is not None:
-            added = (
+            record.headers = (
+                *record.headers,
                 (headers.ORIGINAL_OFFSET, b"%d" % (slot + record.offset)),
                 (headers.ORIGINAL_TIMESTAMP, b"%d" % record.timestamp),
             )
-        time = record.timestamp if timestamp is None else timestamp
-        yield Record(offset, time, record.key, record.value, (*record.headers, *added))
+        record.offset = offset
+        if timestamp is not None:
+            record.timestamp = timestamp

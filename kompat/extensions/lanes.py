@@ -230,7 +230,7 @@ class Lanes:
         if records is None:
             batch = value[_RUN.size :] if not flags & _APART else self._draft.get(_data_name(slot, priority))
             records = list(iterate(batch or b""))
-        end = _end(records, lane.gone, limit)
+        end = _end(records, lane.gone, limit, NO_END if codec else size)
         counted_from = None if flags & _FINISHED else Offset(slot)
         taken.append(Taken(records[lane.gone : end], counted_from, Millis(parked_at), codec))
         lane.count -= end - lane.gone
@@ -245,9 +245,13 @@ class Lanes:
         lane.first, lane.gone = lane.first + 1, 0
 
 
-def _end(records: list[Record], start: int, limit: Limit) -> int:
-    """Where the limit ends a run; what it leaves of the limit is noted."""
-    end = start
+def _end(records: list[Record], start: int, limit: Limit, most: int) -> int:
+    """Where the limit ends a run; what it leaves of the limit is noted. `most`: more bytes than the records cannot have."""
+    end, rest = start, len(records) - start
+    if rest <= limit.records and most + rest * OVERHEAD <= limit.size:
+        limit.size -= most + rest * OVERHEAD
+        limit.records -= rest
+        return len(records)
     for record in records[start : start + limit.records]:
         if limit.size <= 0:
             break

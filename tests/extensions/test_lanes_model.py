@@ -179,6 +179,7 @@ class LaneModel(RuleBasedStateMachine):
         self.log.leave("polls")
         self.release()
 
+    @precondition(lambda self: self.is_on)
     @rule()
     def wait_at_the_end(self) -> None:
         self.is_awaited = True
