@@ -73,6 +73,17 @@ async def test_chunks_arrive_as_they_were_given_whatever_their_size() -> None:
         assert not two.peers._links[ONE].calls._streams
 
 
+@pytest.mark.parametrize("size", [0, PIECE + 1, 2 * WINDOW])
+async def test_a_head_may_be_as_long_as_a_chunk(size: int) -> None:
+    head = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    async with two_brokers() as (one, two):
+        reader = two.peers.on_stream[COPY] = Reader()
+
+        assert await one.peers.stream(TWO, COPY, head, Writer([[b"a"], [b"b"]]).run()) == b"2 chunks"
+        assert reader.heads == [head]
+        assert reader.chunks == [b"a", b"b"]
+
+
 async def test_many_streams_at_once_and_both_ways() -> None:
     async with two_brokers() as (one, two):
         readers = []
@@ -157,6 +168,7 @@ async def test_a_reader_that_has_seen_enough_ends_the_stream() -> None:
 async def test_a_sender_that_fails_ends_the_stream_at_the_reader() -> None:
     async def breaks() -> AsyncIterator[Sequence[Buffer]]:
         yield [b"something"]
+        await until(lambda: bool(reader.chunks))
         raise LookupError("the rest")
 
     async with two_brokers() as (one, two):

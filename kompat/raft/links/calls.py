@@ -100,7 +100,7 @@ class Calls:
 
     # -- our calls and streams ---------------------------------------------------------------------------------------
     async def call(self, kind: int, body: Sequence[Buffer], timeout: float) -> memoryview:  # noqa: ASYNC109 - it has an error of its own
-        self._check_size(body, self._longest)
+        self._check_size(body)
         number, answer = self._begin()
         try:
             async with asyncio.timeout(timeout):
@@ -112,18 +112,15 @@ class Calls:
             self._forget(number, Kind.CANCEL)
 
     async def stream(self, kind: int, head: bytes, chunks: AsyncIterator[Sequence[Buffer]]) -> memoryview:
-        self._check_size([head], PIECE)
         number, answer = self._begin()
         try:
-            await self._push(parcel(Kind.OPEN, number, [head], code=kind))
+            await self._push(parcel(Kind.OPEN, number, code=kind))
+            await self._send_chunk(number, answer, [head])  # of any size, so it goes as the chunks do
             async for chunk in chunks:
                 await answer.credit()
                 if answer.is_there:
                     break  # the peer has seen enough, or is gone
-                self._check_size(chunk, self._longest)
-                answer.spend(cost(sum(map(len, chunk))))
-                for piece, is_more in pieces(chunk):
-                    await self._push(parcel(Kind.CHUNK, number, piece, flags=MORE if is_more else 0))
+                await self._send_chunk(number, answer, chunk)
             else:
                 await self._push(parcel(Kind.END, number))
             return await answer.wait()
@@ -135,6 +132,12 @@ class Calls:
             self._forget(number, Kind.ABORT)
             if isinstance(chunks, AsyncGenerator):
                 await chunks.aclose()
+
+    async def _send_chunk(self, number: int, answer: Answer, chunk: Sequence[Buffer]) -> None:
+        self._check_size(chunk)
+        answer.spend(cost(sum(map(len, chunk))))
+        for piece, is_more in pieces(chunk):
+            await self._push(parcel(Kind.CHUNK, number, piece, flags=MORE if is_more else 0))
 
     def _begin(self) -> tuple[int, Answer]:
         self._number = self._number % 0xFFFFFFFF + 1
@@ -149,10 +152,9 @@ class Calls:
             # Behind its pieces, and not ahead of them.
             self._link.send(Lane.BULK, parcel(word, number))
 
-    @staticmethod
-    def _check_size(body: Sequence[Buffer], longest: int) -> None:
-        if sum(map(len, body)) > longest:
-            raise ValueError(f"a body above the limit of {longest} bytes")
+    def _check_size(self, body: Sequence[Buffer]) -> None:
+        if sum(map(len, body)) > self._longest:
+            raise ValueError(f"a body above the limit of {self._longest} bytes")
 
     async def _send(self, kind: Kind, number: int, body: Sequence[Buffer], *, code: int) -> None:
         """A small body goes at once; of a large one, piece by piece, as room comes up."""
@@ -253,7 +255,7 @@ class Calls:
     async def _result(self, work: Work) -> tuple[Status, Sequence[Buffer]]:
         try:
             body = await work()
-            self._check_size(body, self._longest)
+            self._check_size(body)
         except KafkaError as error:
             return Status.KAFKA_ERROR, [_CODE.pack(error.code), error.message.encode()]
         except PeerError as error:
@@ -271,7 +273,7 @@ class Calls:
         self._link.send(Lane.CALLS, parcel(Kind.RESPONSE, number, code=status))
 
     # -- the peer's streams ------------------------------------------------------------------------------------------
-    def _opened(self, head: Head, body: memoryview) -> None:
+    def _opened(self, head: Head, _: memoryview) -> None:
         number = self._fresh(head.number)
         handler = self._handlers.on_stream.get(head.code)
         if handler is None or len(self._streams) >= MOST_STREAMS:
@@ -279,7 +281,11 @@ class Calls:
             return
         stream = Incoming(self._longest, lambda size: self._give_credit(number, size))
         self._streams[number] = stream
-        self._handlers.run(self._serve_stream(number, lambda: _listed(handler(self._peer, bytes(body), stream))))
+        self._handlers.run(self._serve_stream(number, lambda: self._read(handler, stream)))
+
+    async def _read(self, handler: StreamHandler, stream: Incoming) -> Sequence[Buffer]:
+        head = await anext(stream, b"")
+        return [await handler(self._peer, bytes(head), stream)]
 
     def _give_credit(self, number: int, size: int) -> None:
         if not self._is_ended:
@@ -305,10 +311,6 @@ class Calls:
         stream = self._streams.get(head.number)
         if stream is not None:
             stream.fail(PeerUnavailable(f"node {self._peer} gave up its stream", is_sent=True))
-
-
-async def _listed(work: Awaitable[bytes]) -> Sequence[Buffer]:
-    return [await work]
 
 
 def _outcome(peer: NodeId, status: int, body: memoryview) -> memoryview | Exception:

@@ -32,7 +32,7 @@ class Kind(IntEnum):
     REQUEST = 3
     RESPONSE = 4
     CANCEL = 5  # of a call: nobody waits for its answer any more
-    OPEN = 6  # a stream
+    OPEN = 6  # a stream; its first chunk is its head
     CHUNK = 7
     END = 8  # of a stream, all of it was sent
     ABORT = 9  # of a stream, its sender gave up
