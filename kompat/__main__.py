@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 REFUSED = 2  # exit status of a start that cannot succeed until somebody changes something
 GC_THRESHOLDS = (20_000, 20, 50)
 
-START_FLAGS = ("host", "port", "http_port", "data", "node_id", "advertised")
+START_FLAGS = (
+    "host",
+    "port",
+    "http_port",
+    "data",
+    "node_id",
+    "advertised",
+    "cluster",
+    "cluster_listener",
+    "cluster_secret_file",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,6 +51,11 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument("--data", metavar="DIR", help="data directory (./kompat-data); :memory: keeps nothing")
     start.add_argument("--node-id", metavar="N", help="this broker's number")
     start.add_argument("--advertised", metavar="HOST:PORT", help="what clients are told (the address they dialled)")
+    start.add_argument("--cluster", metavar="N@HOST:PORT,…", help="brokers to found a cluster with, or to join")
+    start.add_argument(
+        "--cluster-listener", metavar="HOST:PORT", help="where other brokers connect (as --cluster says)"
+    )
+    start.add_argument("--cluster-secret-file", metavar="FILE", help="what the brokers of the cluster have in common")
     start.add_argument("--config", metavar="FILE", help="settings, a name=value a line")
     start.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="any setting, by Kafka's name")
     return parser

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from kompat import __version__
 from kompat.clock import Clock, SystemClock
+from kompat.cluster.calls import Call
 from kompat.cluster.names import KOMPAT_TRACE, is_internal
 from kompat.cluster.service import ClusterService
+from kompat.cluster.state import Address
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
 from kompat.coordinators import Coordinators
@@ -32,11 +35,13 @@ from kompat.log.cleaning import CleanerSettings
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
 from kompat.server.dispatch import Dispatcher
+from kompat.server.forwarding import Forwarded
 from kompat.server.limits import Limits
 from kompat.server.listener import Listener
 from kompat.types import Millis, NodeId
 
 if TYPE_CHECKING:
+    from kompat.cluster.member import Member
     from kompat.log.store import LogStore
 
 log = logging.getLogger(__name__)
@@ -57,6 +62,7 @@ class Broker:
         self._config = config
         self._clock = clock or SystemClock()
         self._built = AsyncExitStack()  # what has to be taken down again
+        self._socket: socket.socket | None = None  # for clients, where its port had to be known before they may come
         self.endpoint = (config.listener.host, config.listener.port)
 
     @property
@@ -68,11 +74,18 @@ class Broker:
         """Serve clients. Where that fails, everything is as before."""
         try:
             services = await self._build_services()
-            listener = Listener(Dispatcher(APIS, services), limits(self._config), on_left=services.shares.disconnected)
+            member = services.cluster.member
+            dispatcher = Dispatcher(APIS, services, member.controller if member is not None else None)
+            if member is not None:
+                member.controller.serve(Call.FORWARD, Forwarded(dispatcher).serve)
+            listener = Listener(dispatcher, limits(self._config), on_left=services.shares.disconnected)
             services.fetch_room.unread = listener.unread_bytes
             await self._listen(listener)
             # Before connections are drained: members may wait for their group longer than anybody waits for a stop.
             self._built.callback(services.groups.dismiss)
+            if member is not None:
+                # While clients are still served: none of them has to wait for another leader.
+                self._built.push_async_callback(member.hand_over)
         except BaseException:
             await self.stop()
             raise
@@ -98,7 +111,8 @@ class Broker:
         self._built.push_async_callback(_close_logs, logs)
         extensions = Extensions(logs, clock, is_internal)
         self._built.callback(extensions.close)
-        cluster = ClusterService(config, clock, logs)
+        member = await self._join_cluster(commit) if is_clustered(config) else None
+        cluster = ClusterService(config, clock, logs, member)
         self._built.push_async_callback(cluster.close)
         await cluster.start()
         logs.start()
@@ -137,6 +151,16 @@ class Broker:
             produce_turns=Turns(),
         )
 
+    async def _join_cluster(self, commit: GroupCommit) -> Member:
+        from kompat.cluster.build import build  # what it imports a broker that is alone does not need
+
+        host, port = self.endpoint
+        if port == 0:  # the others have to be told which it is, before clients come
+            self._socket = await asyncio.to_thread(_bound, host)
+            self._built.callback(self._socket.close)
+            self.endpoint = (host, self._socket.getsockname()[1])
+        return await build(self._config, self._clock, commit, Address(*self.endpoint), self._built)
+
     async def _start_queues(self, queue_topics: QueueTopics) -> None:
         self._built.push_async_callback(queue_topics.close)
         await queue_topics.start()
@@ -151,7 +175,7 @@ class Broker:
 
     async def _listen(self, listener: Listener) -> None:
         self._built.push_async_callback(listener.drain, DRAIN_SECONDS)
-        self.endpoint = await listener.start(*self.endpoint)
+        self.endpoint = await listener.start(*self.endpoint, self._socket)
         self._config.watch(lambda _: listener.change_limits(limits(self._config)))
 
 
@@ -161,6 +185,18 @@ async def _close_logs(logs: Logs) -> None:
     except KafkaError as error:
         # What was acknowledged is written; only the next start takes longer.
         log.warning("the logs could not be closed in good order", extra={"reason": error})
+
+
+def _bound(host: str) -> socket.socket:
+    """A socket with a port of its own, that nobody can connect to yet."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host or "127.0.0.1", 0, type=socket.SOCK_STREAM)[0]
+    bound = socket.socket(family, kind, protocol)
+    bound.bind(address)
+    return bound
+
+
+def is_clustered(config: BrokerConfig) -> bool:
+    return bool(config["kompat.cluster.members"])
 
 
 def _store(config: BrokerConfig) -> LogStore:

@@ -17,11 +17,13 @@ from kompat.cluster.network import Linking, Network
 from kompat.cluster.replicas import Replica, Replication
 from kompat.cluster.state import Address, Broker, ClusterState, PartitionState
 from kompat.errors import ErrorCode, KafkaError
+from kompat.log import raft_states
 from kompat.log.partition import Partition
 from kompat.types import Buffer, LeaderEpoch, LogId, NodeId
 
 HAND_OVER = 5.0  # seconds for others to take the lead, when this broker stops
 REGISTERED_WITHIN = 5.0
+NUDGES, NUDGE_AFTER = 5, 0.02  # seconds, and longer every time
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +133,24 @@ class Member:
     def place(self, partition: Partition, voters: Sequence[NodeId]) -> Replica:
         replica = self.leadership.replica(partition.log_id)
         if replica is None:
+            is_new = raft_states.load_hard(partition.store) is None
             replica = self.replication.attach(partition, voters)
             self.leadership.take(partition, replica)
+            if is_new and len(voters) > 1 and self.me == next(filter(self.network.is_up, voters), None):
+                self._nudge(replica)
         return replica
+
+    def _nudge(self, replica: Replica, tries: int = NUDGES) -> None:
+        """A new group need not wait for a time-out to have a leader. The others may not have heard of it yet."""
+        if replica.leader is None and tries:
+            replica.campaign()
+            asyncio.get_running_loop().call_later(NUDGE_AFTER * (NUDGES - tries + 1), self._nudge, replica, tries - 1)
 
     def host(self, partition: Partition, wanted: PartitionState) -> None:
         """This broker has one of the partition's replicas."""
         if self.leadership.replica(partition.log_id) is not None:
             return
-        if len(wanted.replicas) == 1 and not self.replication.is_kept(partition):
+        if len(wanted.replicas) == 1 and raft_states.load_hard(partition.store) is None:
             self.leadership.own(partition)
         else:
             self.place(partition, wanted.origin if self.me in wanted.origin else ())

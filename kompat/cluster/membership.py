@@ -170,7 +170,7 @@ class Governing:
         replica = member.leadership.replica(member.metadata_log.log_id)
         if replica is None:
             return
-        registered = member.image().brokers
+        registered = {*member.image().brokers, member.me}
         up = [node for node in registered if node == member.me or member.peers.is_up(node)]
         voters = choose_voters(replica.voters, registered, up)
         learners = [node for node in up if node not in voters]

@@ -124,7 +124,8 @@ class ClusterService(SettingsView):
             await self.member.close()
         if self._following is not None:
             await self._following.close()
-        await self._runtime.close()
+        with contextlib.suppress(TimeoutError):  # what nobody else has may never be committed
+            await asyncio.wait_for(self._runtime.close(), _CATCH_UP)
 
     # -- what the runtime tells, or the log ------------------------------------------------------------------------
     def loaded(self) -> None:

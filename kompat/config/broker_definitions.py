@@ -8,6 +8,7 @@ once, so `listeners` cannot be changed as in Kafka; what clients are told can.
 BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("advertised.listeners", "list", None, "", "broker", "The addresses that clients are told to connect to; unset: the address a client dialled."),
     ("auto.create.topics.enable", "bool", "true", "", "", "Create a topic when a client asks for the metadata of one that is missing."),
+    ("auto.leader.rebalance.enable", "bool", "true", "", "", "Give the lead of partitions back to their preferred replica, from time to time."),
     ("broker.id", "int", "-1", "", "", "The older name of `node.id`, read where that is not given."),
     ("broker.rack", "string", None, "", "", "The rack this broker stands in, for placing replicas apart."),
     ("compression.gzip.level", "int", "-1", "1..9 or -1", "cluster", "The level at which topics recompress to gzip unless they say otherwise."),
@@ -24,6 +25,7 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("group.max.size", "int", "2147483647", "1..", "", "The most members a classic group may have."),
     ("group.min.session.timeout.ms", "int", "6000", "", "", "The shortest session time-out a classic group member may ask for."),
     ("inter.broker.listener.name", "string", None, "", "", "The listener that brokers use among themselves; kompat finds its peers by its own transport."),
+    ("leader.imbalance.check.interval.seconds", "long", "300", "1..", "", "The time between two looks for partitions that another than their preferred replica leads."),
     ("listener.security.protocol.map", "string", "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "", "", "The security protocol of each listener name."),
     ("listeners", "list", "PLAINTEXT://127.0.0.1:9092", "", "", "Where the broker listens, as NAME://host:port."),
     ("log.cleaner.backoff.ms", "long", "15000", "0..", "cluster", "How long the cleaner rests when there is nothing to compact."),
@@ -77,6 +79,8 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("producer.id.expiration.check.interval.ms", "int", "600000", "1..", "hidden", "How often expired producers are looked for. Without effect in kompat."),
     ("producer.id.expiration.ms", "int", "86400000", "1..", "cluster", "How long a partition remembers an idempotent producer after its last write."),
     ("queued.max.request.bytes", "long", "-1", "", "", "Bytes of requests being worked on above which no connection is read; -1 lets kompat choose."),
+    ("replica.lag.time.max.ms", "long", "30000", "", "", "A replica that has not had all of its leader's log for this long is not in sync."),
+    ("replica.selector.class", "string", None, "", "", "From which replica consumers are told to read: `org.apache.kafka.common.replica.RackAwareReplicaSelector` for one in their rack, else the leader."),
     ("request.timeout.ms", "int", "30000", "", "", "How long the broker waits for an answer of another. Without effect in kompat."),
     ("share.coordinator.state.topic.compression.codec", "int", "0", "", "", "The codec of the batches in `__share_group_state`. Without effect in kompat."),
     ("share.coordinator.state.topic.min.isr", "short", "2", "1..", "", "The `min.insync.replicas` of `__share_group_state`."),
@@ -103,6 +107,8 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
 # What Kafka has no setting for.
 OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("kompat.cache.bytes", "long", "134217728", "0..", "", "Bytes of recent batches that are kept in memory for readers at the tail of their logs."),
+    ("kompat.cluster.listener", "string", None, "", "", "Where this broker listens for others, as host:port; unset: where `kompat.cluster.members` says that it is."),
+    ("kompat.cluster.members", "list", "", "", "", "The brokers that found the cluster, or some that are in it already, as NODE@host:port; empty: this broker is alone."),
     ("kompat.cluster.secret", "password", None, "", "", "What the brokers of a cluster have in common and nobody else knows, 16 characters at least: by it they know each other."),
     ("kompat.cluster.secret.file", "string", None, "", "", "A file that holds the cluster's secret, read at the start; white space around it does not count."),
     ("kompat.cluster.tls.ca.file", "string", None, "", "", "The certificates (PEM) of whoever signs those of the cluster's brokers. With this, links between brokers are encrypted, and both ends must show a certificate."),

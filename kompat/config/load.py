@@ -16,7 +16,14 @@ __all__ = ["BrokerConfig", "assignments", "load", "read_properties", "topic_conf
 ENV_PREFIX = "KOMPAT_"
 CONFIG_VARIABLE = "KOMPAT_CONFIG"  # the settings file, as --config
 
-_SHORT = {"data": "log.dirs", "node-id": "node.id", "http-port": "kompat.http.port"}
+_SHORT = {
+    "data": "log.dirs",
+    "node-id": "node.id",
+    "http-port": "kompat.http.port",
+    "cluster": "kompat.cluster.members",
+    "cluster-listener": "kompat.cluster.listener",
+    "cluster-secret-file": "kompat.cluster.secret.file",
+}
 _ADDRESS = ("host", "port", "advertised")  # these are put together with what the layers below say
 _SHORTHANDS = frozenset({*_SHORT, *_ADDRESS})
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from kompat.server.connection import Connection
 from kompat.server.dispatch import Dispatcher
@@ -32,10 +33,11 @@ class Listener:
         self._sweeper: asyncio.TimerHandle | None = None
         self._all_left: asyncio.Event = asyncio.Event()
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Accept connections; the address is told, because port 0 takes any that is free."""
+    async def start(self, host: str, port: int, bound: socket.socket | None = None) -> tuple[str, int]:
+        """Accept connections; the address is told, because port 0 takes any that is free. `bound`: has it already."""
+        where: dict[str, Any] = {"sock": bound} if bound is not None else {"host": host or None, "port": port}
         self._server = await self.loop.create_server(
-            lambda: Connection(self), host or None, port, backlog=self.limits.accept_backlog
+            lambda: Connection(self), **where, backlog=self.limits.accept_backlog
         )
         for each in self._server.sockets:
             self._size_buffers(each)

@@ -1,0 +1,95 @@
+"""Puts together what a broker needs to be one of several, from its settings."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import AsyncExitStack
+
+from kompat.clock import Clock
+from kompat.cluster.member import Member, MemberSettings
+from kompat.cluster.state import Address, Broker
+from kompat.config.broker import BrokerConfig
+from kompat.errors import ConfigError
+from kompat.log.commit import GroupCommit
+from kompat.log.replication import Replication
+from kompat.log.replication_ports import ReplicationSettings
+from kompat.raft.links.identity import identity_from
+from kompat.raft.peers import Peers
+from kompat.types import NodeId
+
+MEMBERS = "kompat.cluster.members"
+LISTENER = "kompat.cluster.listener"
+
+
+async def build(
+    config: BrokerConfig, clock: Clock, commit: GroupCommit, kafka: Address, built: AsyncExitStack
+) -> Member:
+    """`kafka`: where this broker listens for clients. What has to be closed again is put on the stack."""
+    me = NodeId(config.node_id)
+    named = parse_members(config[MEMBERS])
+    peers = Peers(me, identity_from(config))
+    replication = Replication(
+        me, peers, commit, clock, ReplicationSettings(lag_ms=config["replica.lag.time.max.ms"], seed=me)
+    )
+    built.push_async_callback(replication.close)
+    built.push_async_callback(peers.close)
+    where = _where(config, named.get(me))
+    host, port = await peers.listen(where.host, where.port)
+    peer = Address(named[me].host if me in named else _reachable(host), port)
+    broker = Broker(me, config["broker.rack"], _advertised(config, kafka, peer), peer)
+    member = Member(MemberSettings(broker, named), peers, replication)
+    replication.listener = member.leadership
+
+    def up(node: NodeId) -> None:
+        replication.peer_up(node)
+        member.network.linked(node)
+
+    def down(node: NodeId) -> None:
+        replication.peer_lost(node)
+        member.network.unlinked(node)
+
+    peers.on_up, peers.on_down = up, down
+    replication.start()
+    return member
+
+
+def parse_members(texts: tuple[str, ...]) -> dict[NodeId, Address]:
+    """`1@host:port`, several."""
+    found: dict[NodeId, Address] = {}
+    for text in texts:
+        number, at, place = text.partition("@")
+        if not at or not (number.isascii() and number.isdigit()):
+            raise ConfigError(f"{MEMBERS}: {text!r} is not of the form NODE@host:port")
+        if NodeId(int(number)) in found:
+            raise ConfigError(f"{MEMBERS}: broker {number} is named twice")
+        found[NodeId(int(number))] = parse_address(MEMBERS, place)
+    return found
+
+
+def parse_address(setting: str, text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ConfigError(f"{setting}: {text!r} is not of the form host:port")
+    return Address(host.strip("[]"), int(port))
+
+
+def _where(config: BrokerConfig, named: Address | None) -> Address:
+    """Where other brokers find this one, if they are not told."""
+    if config[LISTENER]:
+        return parse_address(LISTENER, config[LISTENER])
+    return named or Address(config.listener.host, 0)
+
+
+def _advertised(config: BrokerConfig, kafka: Address, peer: Address) -> Address:
+    advertised = config.advertised
+    if advertised is not None:
+        return Address(advertised.host, advertised.port)
+    return Address(peer.host if _is_any(kafka.host) else kafka.host, kafka.port)
+
+
+def _reachable(host: str) -> str:
+    return socket.gethostname() if _is_any(host) else host
+
+
+def _is_any(host: str) -> bool:
+    return host in ("", "0.0.0.0", "::")  # noqa: S104 - it is looked for, not listened on
