@@ -52,16 +52,16 @@ class Replica(ReplicaCore):
     def learners(self) -> Sequence[NodeId]:
         return [NodeId(node) for node in self.log.members.learners]
 
-    async def change_members(self, voters: Sequence[NodeId]) -> None:
+    async def change_members(self, voters: Sequence[NodeId], learners: Sequence[NodeId] = ()) -> None:
         """Have these voters and no others; who is new catches up first. Only on the leader, and again after it has failed.
 
-        Where this broker itself is to leave, it hands the leadership over first: NOT_LEADER_OR_FOLLOWER, ask the next.
+        `learners` have the log as well, without a vote. Where this broker itself is to leave, it hands the leadership over first: NOT_LEADER_OR_FOLLOWER, ask the next.
         """
-        wanted = set(voters)
+        wanted, kept = set(voters), {*voters, *learners}
         if not wanted:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition has a replica")
         await self._until(lambda: not self.log.members.voters_outgoing)
-        new = wanted - {*self.log.members.voters, *self.log.members.learners}
+        new = kept - {*self.log.members.voters, *self.log.members.learners}
         if new:
             await self._change([(ChangeKind.ADD_LEARNER, node) for node in sorted(new)])
         await self._until(lambda: all(self._is_near(node) for node in wanted - set(self.voters)))
@@ -69,7 +69,7 @@ class Replica(ReplicaCore):
             self.transfer_leadership(self._nearest(wanted))
             await self._until(lambda: False)
         changes = [(ChangeKind.ADD_VOTER, node) for node in sorted(wanted - set(self.voters))]
-        changes += [(ChangeKind.REMOVE, node) for node in sorted({*self.voters, *self.learners} - wanted)]
+        changes += [(ChangeKind.REMOVE, node) for node in sorted({*self.voters, *self.learners} - kept)]
         if changes:
             await self._change(changes)
         await self._until(lambda: set(self.voters) == wanted and not self.log.members.voters_outgoing)

@@ -257,6 +257,7 @@ class ReplicaCore(ABC):
         self.log = ReplicaLog(self.partition)
         self.group = self._host.open_group(self, self.log.load(self._voters))
         self._follow()
+        self.partition.advance(self.partition.high_watermark)  # whoever waits finds the copy
         self._host.wake(self)
 
     # -- what is committed -----------------------------------------------------------------------------------------
