@@ -134,10 +134,15 @@ class LaneRelease:
     def _is_wanted(self) -> bool:
         return bool(self._readers or self._settling) or not lanes.is_on(self._partition.config)
 
+    @property
+    def _can_append(self) -> bool:
+        """Not while the partition is being opened: the intake has to hear of it."""
+        return self._shared.is_started and self._partition.intake is not None
+
     # -- releasing -------------------------------------------------------------------------------------------------
     def wake(self) -> bool:
         """Release some records, if they are wanted; whether some are on their way."""
-        if self._is_busy or not self._is_wanted or not self._shared.is_started:
+        if self._is_busy or not self._is_wanted or not self._can_append:
             return self._is_busy
         self._is_busy = True
         try:

@@ -292,5 +292,9 @@ def decode_released(name: bytes, value: bytes) -> tuple[Offset, int]:
 
 
 def is_on(config: TopicConfig) -> bool:
-    """Do records of the topic wait in lanes?"""
-    return config.kompat_delivery_order == BY_PRIORITY and config.kompat_extensions_enable
+    """Do records of the topic wait in lanes? What is in a queue topic has its order already."""
+    return (
+        config.kompat_delivery_order == BY_PRIORITY
+        and config.kompat_extensions_enable
+        and not config.kompat_queue_source
+    )

@@ -32,6 +32,7 @@ class ExtendedLog(Log):
         self.releases.start()
         self.intake = PartitionIntake(self.partition, self._changed, self.firing.dropped, self.tracer)
         self.partition.intake = self.intake
+        self._changed(self.intake)
         self.delays = DelayService(cast("Logs", self), self.firing, self.clock)
 
     def _changed(self, intake: PartitionIntake) -> None:
