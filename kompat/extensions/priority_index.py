@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+from kompat.errors import KafkaError
 from kompat.extensions import priority
 from kompat.extensions.states import View
 from kompat.log.commit import Pending
@@ -50,18 +52,30 @@ class PriorityIndex:
         self._forgotten.clear()
 
     def forget_old(self) -> None:
-        """Forget what lies before the log's start, some of it in every turn."""
-        if self._is_under_way or self.newest() is None or self._partition.is_dropped:
-            return
-        writes = self._old()
-        if writes:
+        """Forget what lies before the log's start, soon, and some of it in every turn."""
+        if not self._is_under_way and self.newest() is not None:
             self._is_under_way = True
-            self._partition.write_states(writes).add_done_callback(self._go_on)
+            asyncio.get_running_loop().call_soon(self._forget_some)
+
+    def _forget_some(self) -> None:
+        self._is_under_way = False
+        if self._partition.is_dropped:
+            return
+        try:
+            writes = self._old()
+            if writes:
+                written = self._partition.write_states(writes)
+                self._is_under_way = True
+                written.add_done_callback(self._go_on)
+        except KafkaError:  # somebody else leads the partition, and does it; or the next time it works
+            self._forgotten.clear()
 
     def _go_on(self, done: Pending) -> None:
         self._is_under_way = False
         if done.error is None:
             self.forget_old()
+        else:
+            self._forgotten.clear()
 
     def _old(self) -> list[StateWrite]:
         start = self._partition.log_start_offset
