@@ -20,6 +20,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions import headers, lanes
 from kompat.extensions.lanes import Lanes, Limit, Summary, Taken
 from kompat.extensions.outstanding import Outstanding
+from kompat.extensions.priority import Ranks
 from kompat.extensions.states import Draft, View
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.commit import Pending
@@ -201,7 +202,9 @@ class LaneRelease:
         else:
             self._outstanding.forget(draft)
         slots = list(_slots(taken)) if partition in shared.tracer.used else ()
-        batch = _batch(taken, partition.config, shared.clock.now())
+        now = shared.clock.now()
+        _note_ends(draft, taken, partition.log_end_offset, now)
+        batch = _batch(taken, partition.config, now)
         size = len(batch)
         self._readers = {reader: left - size for reader, left in self._readers.items() if left > size}
         appended = partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=draft.writes())
@@ -274,6 +277,20 @@ def _batch(taken: Sequence[Taken], config: TopicConfig, now: Millis) -> bytearra
         _dress(run, len(records), timestamp)
         records += run.records
     return build_batch(records, compression=codec)
+
+
+def _note_ends(draft: Draft, taken: Sequence[Taken], offset: Offset, now: Millis) -> None:
+    """Tell queues of records that have a time to live, from when they came: not of their classes, for those are in order."""
+    ranks = Ranks()
+    for run in taken:
+        for place, record in enumerate(run.records, offset):
+            if record.headers and any(name == headers.TIME_TO_LIVE for name, _ in record.headers):
+                asked = headers.parse(record.headers)
+                if asked is not None:
+                    asked.priority = None
+                    ranks.add(Offset(place), asked, run.parked_at)
+        offset = Offset(offset + len(run.records))
+    ranks.write(draft, now)
 
 
 def _slots(taken: Sequence[Taken]) -> Iterator[tuple[int, Record]]:

@@ -8,6 +8,7 @@ import pytest
 
 from kompat.errors import ErrorCode
 from kompat.extensions import lane_release
+from kompat.extensions.headers import DEFAULT_PRIORITY
 from kompat.log.partition import Isolation
 from kompat.protocol.records import Compression, ControlType, Record, build_batch, iterate
 from kompat.types import Offset
@@ -224,6 +225,20 @@ def test_who_waits_gets_what_becomes_due() -> None:
     log.commit.end_turn()
 
     assert log.texts() == ["late"]
+
+
+def test_queues_are_told_how_long_a_record_lives_from_when_it_came() -> None:
+    log = LanesLog()
+    log.send("short", ttl_ms=100, priority=9)
+    log.send("long")
+    came = log.now
+    log.clock.advance(50)
+    log.settle()
+
+    [batch] = log.intake.priorities.find(DEFAULT_PRIORITY, 0, log.partition.log_end_offset, 10)
+    [run] = batch.runs
+    assert log.records()[0].offset == run.first == run.last
+    assert run.expires == came + 100
 
 
 # -- transactions --------------------------------------------------------------------------------------------------
