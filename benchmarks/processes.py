@@ -92,7 +92,9 @@ def spawn(name: str, command: list[str], port: int, directory: Path) -> Process:
     log = directory / "output.log"
     started = time.perf_counter()
     with log.open("wb") as out:
-        popen = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+        # What is for the benchmarks is no setting of the broker's.
+        environment = {name: value for name, value in os.environ.items() if name != "KOMPAT_BENCH_CACHE"}
+        popen = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=environment)
     process = Process(name, port, popen, log, pids=[popen.pid])
     while not _answers(port):
         if popen.poll() is not None or time.perf_counter() - started > 90:
