@@ -292,7 +292,7 @@ class RaftGroup:
         election_tick: int = 10,
         heartbeat_tick: int = 1,
         max_bytes: int = 1048576,
-        max_inflight: int = 256,
+        max_inflight: int = 64,
         cache_bytes: int = 4194304,
     ) -> RaftGroup: ...
     @property
@@ -354,6 +354,9 @@ class RaftGroup:
     def unpin_snapshot(self) -> None: ...
     def report_snapshot(self, to: int, ok: bool) -> None: ...
     def report_unreachable(self, peer: int) -> None: ...
+    def reset_peer(self, peer: int) -> None:
+        """Find out anew how far a peer is: it has restarted, and may have lost what it had not synced."""
+
     def ping(self) -> None:
         """Send heartbeats now, if this replica leads."""
 
@@ -386,6 +389,9 @@ class RaftGroups:
 
     def step_heartbeat_replies(self, sender: int, blob: bytes) -> list[int]:
         """Take an answer; groups with a ready."""
+
+    def reset_peer(self, peer: int) -> None:
+        """`RaftGroup.reset_peer` in all groups that are led here."""
 
     def wake(self, peer: int) -> int:
         """Wake the quiet groups that have this peer as a member: call it when a broker is lost."""

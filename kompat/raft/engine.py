@@ -10,11 +10,12 @@ A group takes `propose`, `step` (a peer's message) and `tick`, and collects what
         4. apply `ready.committed_from … ready.committed_to`: call `apply_membership(entry.index, entry.payload)` for
            each of `ready.memberships` and keep the members it returns, then `applied(ready.committed_to)`, or for a
            snapshot `applied(ready.snapshot.index)` once it is persisted;
-        5. when the write is on disk (at once, if not `ready.must_sync`): `persisted(ready.number)`, then send
-           `ready.messages_after_persist`, then start again: what was persisted may have been committed by it.
+        5. when the write is on disk: `persisted(ready.number)`, then send `ready.messages_after_persist`, then start
+           again: what was persisted may have been committed by it.
 
 Several readies may be under way; they are written in order, `persisted(n)` speaks for all up to n, and messages after
-persist leave in the order of their readies. Committed is told only of what this replica has persisted itself.
+persist leave in the order of their readies. So a ready without `must_sync` is persisted at once only where no earlier
+one is still being written. Committed is told only of what this replica has persisted itself.
 
 What the log must give back at a start is a `GroupState`. Payloads cross without a copy: a proposed buffer, or a slice
 of a received frame, comes out of `Ready` and `Message` as the same object, and must not be changed after it went in.
@@ -26,6 +27,8 @@ of a received frame, comes out of `Ready` and `Message` as the same object, and 
   the message; the group may still find it needless. The sender reports `report_snapshot(to, ok)` in the end.
 - A group begins with `fresh_state`, the same on each founder; who joins later begins with `EMPTY_STATE` and gets a
   snapshot, because the founders' logs do not begin at zero. A voter is added as learner first, then promoted.
+- A broker that does not sync may come back without the end of a log that it has acknowledged. Whoever sees a peer
+  again after a restart calls `reset_peer`, else the leader takes its old word for it, and the peer refuses heartbeats.
 - Ids are numbers above zero. Randomness comes from `seed` alone, so a run with the same inputs repeats itself.
 - `RaftPanic` means that the engine found its state broken. The group refuses everything from then on; stop the broker.
 
@@ -168,7 +171,7 @@ class Settings:
     max_bytes: int = 1 << 20
     """Payload bytes of one append; a larger entry travels alone."""
 
-    max_inflight: int = 256
+    max_inflight: int = 64
     """Appends on their way to one follower."""
 
     cache_bytes: int = 4 << 20

@@ -10,6 +10,7 @@ from kompat.raft.engine import (
     MembershipRefused,
     Message,
     MessageKind,
+    MessageRefused,
     NotLeader,
     RaftError,
     Settings,
@@ -233,3 +234,16 @@ def test_a_cache_can_be_trimmed() -> None:
     cluster.heal()
     cluster.tick(2)
     assert cluster[3].last == cluster[1].last
+
+
+def test_a_peer_that_lost_the_end_of_its_log_catches_up_when_the_leader_asks_anew() -> None:
+    cluster = a_cluster_with_entries()
+    image = cluster.replicas[3].disk.synced
+    image.cut(4)
+    cluster.restart(3)
+    with pytest.raises(MessageRefused, match="lost"):
+        cluster.tick()
+    cluster[1].reset_peer(3)
+    cluster.tick(2)
+    assert cluster.replicas[3].payloads() == cluster.replicas[1].payloads()
+    assert cluster[3].commit == cluster[1].commit

@@ -19,7 +19,7 @@ impl RaftGroup {
     #[new]
     #[pyo3(signature = (
         *, id, members, hard_state, base, last, runs, applied, seed, memberships=vec![], election_tick=10,
-        heartbeat_tick=1, max_bytes=1 << 20, max_inflight=256, cache_bytes=4 << 20
+        heartbeat_tick=1, max_bytes=1 << 20, max_inflight=64, cache_bytes=4 << 20
     ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -131,10 +131,7 @@ impl RaftGroup {
         self.guard(|group| {
             group.need_leader()?;
             group.wake_up();
-            let mut entry = eraftpb::Entry::default();
-            entry.data = data;
-            entry.context = context.unwrap_or_default();
-            group.append(entry)
+            group.append(eraftpb::Entry { data, context: context.unwrap_or_default(), ..Default::default() })
         })
     }
 
@@ -276,8 +273,7 @@ impl RaftGroup {
             let Some(term) = term else {
                 return Err(invalid(format!("a snapshot of {index} is not in {first}..={applied}")));
             };
-            let mut snapshot = eraftpb::Snapshot::default();
-            snapshot.data = data.unwrap_or_default();
+            let mut snapshot = eraftpb::Snapshot { data: data.unwrap_or_default(), ..Default::default() };
             let metadata = snapshot.mut_metadata();
             metadata.index = index;
             metadata.term = term;
@@ -305,6 +301,13 @@ impl RaftGroup {
     fn report_unreachable(&mut self, peer: u64) -> PyResult<()> {
         self.guard(|group| {
             group.node.report_unreachable(peer);
+            Ok(())
+        })
+    }
+
+    fn reset_peer(&mut self, peer: u64) -> PyResult<()> {
+        self.guard(|group| {
+            group.forget_progress(peer);
             Ok(())
         })
     }

@@ -49,17 +49,13 @@ pub fn invalid(message: impl Into<String>) -> PyErr {
 
 pub fn to_entry(given: &GivenEntry<'_>) -> PyResult<eraftpb::Entry> {
     let (index, term, kind, context, object) = given;
-    let mut entry = eraftpb::Entry::default();
-    entry.index = *index;
-    entry.term = *term;
-    entry.set_entry_type(match kind {
+    let entry_type = match kind {
         0 => EntryType::EntryNormal,
         2 => EntryType::EntryConfChangeV2,
         _ => return Err(invalid(format!("{kind} is no kind of entry"))),
-    });
-    entry.context = payload::copy(context)?;
-    entry.data = payload::borrow(object)?;
-    Ok(entry)
+    };
+    let (context, data) = (payload::copy(context)?, payload::borrow(object)?);
+    Ok(eraftpb::Entry { index: *index, term: *term, entry_type, context, data, ..Default::default() })
 }
 
 /// The log as it lies on disk.
@@ -224,6 +220,20 @@ impl RaftGroup {
         match self.node.raft.step(message) {
             Ok(()) => Ok((self.node.raft.raft_log.last_index(), self.node.raft.term)),
             Err(error) => Err(NotLeader::new_err((error.to_string(), 0))),
+        }
+    }
+
+    /// Find out anew how far a peer is: it has restarted, and may have lost what it acknowledged but had not synced.
+    pub(super) fn forget_progress(&mut self, peer: u64) {
+        if !self.is_leading() || peer == self.node.raft.id {
+            return;
+        }
+        self.wake_up();
+        if let Some(progress) = self.node.raft.mut_prs().get_mut(peer) {
+            let next = progress.next_idx;
+            progress.matched = 0;
+            progress.become_probe();
+            progress.next_idx = next.max(1); // its refusal says where its log ends
         }
     }
 

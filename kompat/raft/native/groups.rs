@@ -176,6 +176,17 @@ impl RaftGroups {
         Ok(ready)
     }
 
+    /// Find out anew how far a restarted peer is, in all groups that are led here.
+    fn reset_peer(&self, py: Python<'_>, peer: u64) -> PyResult<()> {
+        for group in self.groups.values() {
+            group.bind(py).try_borrow_mut()?.guard(|group| {
+                group.forget_progress(peer);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
     /// Wake all groups that have this peer as a member.
     fn wake(&self, py: Python<'_>, peer: u64) -> PyResult<usize> {
         let mut woken = 0;

@@ -82,13 +82,14 @@ impl ConfState {
     }
 
     pub fn to_proto(&self) -> eraftpb::ConfState {
-        let mut state = eraftpb::ConfState::default();
-        state.voters = self.voters.clone();
-        state.learners = self.learners.clone();
-        state.voters_outgoing = self.voters_outgoing.clone();
-        state.learners_next = self.learners_next.clone();
-        state.auto_leave = self.auto_leave;
-        state
+        eraftpb::ConfState {
+            voters: self.voters.clone(),
+            learners: self.learners.clone(),
+            voters_outgoing: self.voters_outgoing.clone(),
+            learners_next: self.learners_next.clone(),
+            auto_leave: self.auto_leave,
+            ..Default::default()
+        }
     }
 }
 
@@ -106,8 +107,7 @@ impl From<&eraftpb::ConfState> for ConfState {
 }
 
 fn single(kind: u8, node: u64) -> PyResult<ConfChangeSingle> {
-    let mut change = ConfChangeSingle::default();
-    change.node_id = node;
+    let mut change = ConfChangeSingle { node_id: node, ..Default::default() };
     change.set_change_type(match kind {
         0 => ConfChangeType::AddNode,
         1 => ConfChangeType::RemoveNode,

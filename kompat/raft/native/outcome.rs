@@ -30,11 +30,7 @@ impl HardState {
 
 impl HardState {
     pub fn to_proto(&self) -> eraftpb::HardState {
-        let mut state = eraftpb::HardState::default();
-        state.term = self.term;
-        state.vote = self.vote;
-        state.commit = self.commit;
-        state
+        eraftpb::HardState { term: self.term, vote: self.vote, commit: self.commit, ..Default::default() }
     }
 }
 

@@ -263,10 +263,8 @@ impl Store {
         (low..high)
             .map(|index| {
                 self.memberships.get(&index).cloned().unwrap_or_else(|| {
-                    let mut entry = Entry::default();
-                    entry.index = index;
-                    entry.term = self.term_at(index).unwrap_or_default();
-                    entry
+                    let term = self.term_at(index).unwrap_or_default();
+                    Entry { index, term, ..Default::default() }
                 })
             })
             .collect()
