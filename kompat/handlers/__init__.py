@@ -45,6 +45,7 @@ APIS: tuple[Api[Any, Any], ...] = (
     late(57, "UpdateFeatures", 0, 2),
     late(60, "DescribeCluster", 0, 2),
     late(61, "DescribeProducers", 0, 0),
+    late(64, "UnregisterBroker", 0, 0),
     late(65, "DescribeTransactions", 0, 0),
     late(66, "ListTransactions", 0, 2),
     late(68, "ConsumerGroupHeartbeat", 0, 1),

@@ -1,15 +1,14 @@
 """AlterPartitionReassignments (key 45, v0-1): move partitions to other replicas, or cancel a move (null replicas).
 
-The only assignment that one broker can hold is the one each partition has: asking for it is done at once, a cancel
-finds nothing to cancel, and anything else names a broker that is not registered.
+The answer comes when the move is written down; it goes on from there, and ListPartitionReassignments shows it. A cancelled
+move is a move back, and is shown until that is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeAlias
 
-from kompat.cluster.placement import check_manual
+from kompat.cluster.requests import Reassignment
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
@@ -19,38 +18,23 @@ TopicAnswer: TypeAlias = AlterPartitionReassignmentsResponse.ReassignableTopicRe
 PartitionAnswer: TypeAlias = AlterPartitionReassignmentsResponse.ReassignableTopicResponse.ReassignablePartitionResponse
 
 
-def handle(ctx: Context, req: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+async def handle(ctx: Context, req: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+    wanted = [Reassignment(t.name, p.partition_index, p.replicas) for t in req.topics for p in t.partitions]
+    outcomes = iter(await ctx.services.cluster.reassign(wanted, may_change_factor=req.allow_replication_factor_change))
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=req.allow_replication_factor_change,
         error_message=None,
         responses=[
-            TopicAnswer(name=topic.name, partitions=[_reassign(ctx, topic.name, p) for p in topic.partitions])
-            for topic in req.topics
+            TopicAnswer(name=t.name, partitions=[_answer(p.partition_index, next(outcomes)) for p in t.partitions])
+            for t in req.topics
         ],
     )
 
 
-def _reassign(
-    ctx: Context, name: str, asked: AlterPartitionReassignmentsRequest.ReassignableTopic.ReassignablePartition
-) -> PartitionAnswer:
-    try:
-        _check(ctx, name, asked.partition_index, asked.replicas)
-    except KafkaError as error:
-        return PartitionAnswer(
-            partition_index=asked.partition_index, error_code=error.code, error_message=error.message or None
-        )
-    return PartitionAnswer(partition_index=asked.partition_index, error_code=ErrorCode.NONE, error_message=None)
-
-
-def _check(ctx: Context, name: str, index: int, replicas: Sequence[int] | None) -> None:
-    topic = ctx.services.cluster.topic(name)
-    if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
-    if not 0 <= index < len(topic.partitions):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
-    if replicas is None:
-        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    check_manual(replicas, ctx.services.cluster.brokers)
+def _answer(index: int, error: KafkaError | None) -> PartitionAnswer:
+    if error is None:
+        return PartitionAnswer(partition_index=index, error_code=ErrorCode.NONE, error_message=None)
+    return PartitionAnswer(partition_index=index, error_code=error.code, error_message=error.message or None)
 
 
 def failure(_: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:

@@ -1,6 +1,7 @@
 """DescribeQuorum (key 55, v0-2): who keeps the cluster's metadata: its leader and voters, and how far each has come.
 
-Asked for anything but partition 0 of the metadata topic alone, every partition is UNKNOWN_TOPIC_OR_PARTITION.
+The controller answers; voters are told apart from those that only listen. When a replica last asked is not known here, so the
+time at which it last had everything stands for it. Asked for anything but partition 0 of the metadata topic alone, every partition is UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.addresses import this_broker
+from kompat.handlers.addresses import absent_brokers, brokers
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeQuorumRequest, DescribeQuorumResponse
@@ -28,13 +29,14 @@ def handle(ctx: Context, req: DescribeQuorumRequest) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
         error_message="",
         topics=[TopicAnswer(topic_name=METADATA_TOPIC, partitions=[_quorum(ctx)])],
-        nodes=[_node(ctx)],
+        nodes=_nodes(ctx),
     )
 
 
 def _quorum(ctx: Context) -> PartitionAnswer:
-    log = ctx.services.cluster.log
-    now = ctx.services.clock.now()
+    cluster = ctx.services.cluster
+    log = cluster.log
+    members = _members(ctx)
     return PartitionAnswer(
         partition_index=0,
         error_code=ErrorCode.NONE,
@@ -42,24 +44,42 @@ def _quorum(ctx: Context) -> PartitionAnswer:
         leader_id=ctx.services.node_id,
         leader_epoch=log.leader_epoch,
         high_watermark=log.high_watermark,
-        current_voters=[
-            Replica(
-                replica_id=ctx.services.node_id,
-                log_end_offset=log.log_end_offset,
-                last_fetch_timestamp=now,
-                last_caught_up_timestamp=now,
-            )
-        ],
-        observers=[],
+        current_voters=[state for state, is_voter in members if is_voter],
+        observers=[state for state, is_voter in members if not is_voter],
     )
 
 
-def _node(ctx: Context) -> Node:
-    broker = this_broker(ctx)
-    listener = ctx.services.config.listener
-    return Node(
-        node_id=broker.node_id, listeners=[Node.Listener(name=listener.name, host=broker.host, port=broker.port)]
+def _members(ctx: Context) -> list[tuple[Replica, bool]]:
+    """Who has the metadata, and whether they vote on it."""
+    log, now = ctx.services.cluster.log, ctx.services.clock.now()
+    member = ctx.services.cluster.member
+    replica = member.leadership.replica(log.log_id) if member is not None else None
+    if replica is None:
+        return [(_state(ctx.services.node_id, log.log_end_offset, now), True)]
+    voters = set(replica.voters)
+    return [
+        (
+            _state(node, log.log_end_offset, now)
+            if node == ctx.services.node_id
+            else _state(node, found.log_end_offset, found.last_caught_up),
+            node in voters,
+        )
+        for node, found in sorted(replica.progress().items())
+    ]
+
+
+def _state(node: int, end: int, caught_up: int) -> Replica:
+    return Replica(
+        replica_id=node, log_end_offset=end, last_fetch_timestamp=caught_up, last_caught_up_timestamp=caught_up
     )
+
+
+def _nodes(ctx: Context) -> list[Node]:
+    name = ctx.services.config.listener.name
+    return [
+        Node(node_id=b.node_id, listeners=[Node.Listener(name=name, host=b.host, port=b.port)])
+        for b in (*brokers(ctx), *absent_brokers(ctx))
+    ]
 
 
 def _answer(req: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumResponse:

@@ -59,6 +59,7 @@ API_NAMES = {
     57: "UpdateFeatures",
     60: "DescribeCluster",
     61: "DescribeProducers",
+    64: "UnregisterBroker",
     65: "DescribeTransactions",
     66: "ListTransactions",
     68: "ConsumerGroupHeartbeat",
