@@ -188,17 +188,17 @@ class Fetching:
         for live in [live for live in self._live if live.is_fenced]:
             self._forget(live)
             self._look_up(TopicIdPartition(live.key.topic_id, live.key.partition))
-        if self._is_up or self._found or self._is_enough():
+        self._is_trying = True  # what it finds out may wake those who wait: itself among them
+        try:
+            is_enough = bool(self._is_up or self._found or self._is_enough())
             reading = self._collect()
-            self._is_trying = True
-            try:
-                cold = next(reading, None)
-            finally:
-                self._is_trying = False
-            if cold is not None:
-                self._task = self._spawn(self._collect_cold(reading, cold))
-                return
-        self._settle()
+            cold = next(reading, None) if is_enough else None
+        finally:
+            self._is_trying = False
+        if cold is not None:
+            self._task = self._spawn(self._collect_cold(reading, cold))
+        else:
+            self._settle()
 
     def _settle(self) -> None:
         """Answer, or go on waiting."""

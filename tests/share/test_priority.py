@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -226,6 +227,20 @@ async def test_many_that_are_past_their_time_hide_none_that_is_not(shops: Any, m
         await shop.send({"kompat-ttl-ms": "0"}, {**URGENT, "kompat-ttl-ms": "0"})
     await shop.send({})
     assert await shop.fetch_exactly("alice", 10) == [100]
+
+
+async def test_who_waits_for_bytes_is_not_disturbed_by_what_is_past_its_time(shops: Any) -> None:
+    clock = ManualClock()
+    shop = shops(clock=clock)
+    await shop.send({})
+    assert await shop.fetch_exactly("alice", 1) == [0]
+    await shop.send(SHORT, {})
+    waiting = asyncio.ensure_future(shop.fetch("bob", 10, min_bytes=1000, max_wait_ms=5000))
+    await asyncio.sleep(0.02)
+    clock.advance(1000)
+    await shop.send({}, value=b"x" * 1000)
+    assert acquired(await waiting) == [2, 3]
+    assert await shop.acknowledge("bob", (2, 3, ACCEPT)) is None
 
 
 async def test_a_record_of_a_compacted_log_may_be_gone(shops: Any) -> None:
