@@ -91,7 +91,17 @@ class _Settling(NamedTuple):
 class LaneRelease:
     """Demand for what waits in one partition's lanes."""
 
-    __slots__ = ("_is_busy", "_is_failing", "_outstanding", "_partition", "_readers", "_settling", "_shared", "_view")
+    __slots__ = (
+        "_is_busy",
+        "_is_empty",
+        "_is_failing",
+        "_outstanding",
+        "_partition",
+        "_readers",
+        "_settling",
+        "_shared",
+        "_view",
+    )
 
     counts_shares = True
 
@@ -103,6 +113,7 @@ class LaneRelease:
         self._settling: deque[_Settling] = deque()
         self._outstanding = Outstanding(view)
         self._is_busy = False  # with a release that is not committed
+        self._is_empty = False  # as far as was seen since the last change
         self._is_failing = False
 
     # -- who wants something ---------------------------------------------------------------------------------------
@@ -125,6 +136,7 @@ class LaneRelease:
 
     def changed(self) -> None:
         """More may wait, or the settings may be others: see to it when that is written."""
+        self._is_empty = False
         if not self._is_busy and self._is_wanted:
             self._view.newest_turn.add_done_callback(self._written)
 
@@ -145,6 +157,8 @@ class LaneRelease:
         """Release some records, if they are wanted; whether some are on their way."""
         if self._is_busy or not self._is_wanted or not self._can_append:
             return self._is_busy
+        if self._is_empty and not self._settling:
+            return False
         self._is_busy = True
         try:
             released = self._release()
@@ -234,8 +248,8 @@ class LaneRelease:
 
     def _rest(self, waiting: Summary) -> None:
         """There is nothing to do. Where there will not be either, the partition is an ordinary one again."""
-        config = self._partition.config
-        if not waiting.waiting and not waiting.undecided and not lanes.is_on(config):
+        self._is_empty = not waiting.waiting
+        if self._is_empty and not waiting.undecided and not lanes.is_on(self._partition.config):
             self._partition.demand = None
 
 
