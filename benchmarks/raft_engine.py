@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from kompat.raft.engine import Message, RaftGroup, RaftGroups, fresh_state, open_group
+from kompat.raft.engine import Message, RaftGroup, RaftGroups, Settings, fresh_state, open_group
 
 BROKERS = (1, 2, 3)
 TICK_SECONDS = 0.1
@@ -18,8 +18,9 @@ TICK_SECONDS = 0.1
 class Trio:
     """Three replicas whose messages go from hand to hand."""
 
-    def __init__(self, key: int = 0) -> None:
-        self.groups = {broker: open_group(broker, fresh_state(BROKERS), seed=key) for broker in BROKERS}
+    def __init__(self, key: int = 0, settings: Settings | None = None) -> None:
+        state = fresh_state(BROKERS)
+        self.groups = {broker: open_group(broker, state, seed=key, settings=settings) for broker in BROKERS}
         self.leader.campaign()
         self.settle()
 
@@ -48,9 +49,9 @@ def drain(group: RaftGroup, messages: list[Message]) -> None:
         messages += ready.messages_after_persist
 
 
-def measure_proposals(count: int, size: int, per_turn: int) -> float:
+def measure_proposals(count: int, size: int, per_turn: int, tell_commits: bool) -> float:
     """Microseconds of CPU per committed proposal, all three replicas together."""
-    trio = Trio()
+    trio = Trio(settings=Settings(tell_commits=tell_commits))
     payload = bytes(size)
     started = time.process_time()
     for _ in range(count // per_turn):
@@ -110,9 +111,10 @@ def main() -> None:
     args = parser.parse_args()
     print(f"propose alone: {measure_propose_call(args.proposals):.2f} µs")
     for size in (100, 16 * 1024):
-        for per_turn in (1, 32):
-            price = measure_proposals(args.proposals, size, per_turn)
-            print(f"{size} B, {per_turn} a turn: {price:.1f} µs a proposal on three replicas, {1e6 / price:,.0f}/s")
+        for per_turn, tells in ((1, True), (1, False), (32, True), (32, False)):
+            price = measure_proposals(args.proposals, size, per_turn, tells)
+            how = "told" if tells else "not told"
+            print(f"{size} B, {per_turn} a turn, commits {how}: {price:.1f} µs on three replicas, {1e6 / price:,.0f}/s")
     for quiet_after in (0, 3):
         price = measure_idle(args.groups, 50, quiet_after)
         share = price / 1e3 / TICK_SECONDS

@@ -294,6 +294,7 @@ class RaftGroup:
         max_bytes: int = 1048576,
         max_inflight: int = 64,
         cache_bytes: int = 4194304,
+        tell_commits: bool = True,
     ) -> RaftGroup: ...
     @property
     def id(self) -> int: ...

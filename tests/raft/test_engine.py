@@ -297,3 +297,17 @@ def test_equal_seeds_draw_equal_time_outs() -> None:
 
     assert ticks_to_campaign(5) == ticks_to_campaign(5)
     assert len({ticks_to_campaign(seed) for seed in range(30)}) > 3
+
+
+def test_commits_can_wait_for_the_next_append() -> None:
+    cluster = Cluster(settings=Settings(tell_commits=False))
+    cluster.elect(1)
+    first, _ = cluster[1].propose(b"a")
+    cluster.settle()
+    assert cluster[1].commit == first
+    assert cluster[2].commit < first
+    cluster[1].propose(b"b")
+    cluster.settle()
+    assert cluster[2].commit == first
+    cluster.tick()
+    assert cluster[2].commit == first + 1

@@ -19,7 +19,7 @@ impl RaftGroup {
     #[new]
     #[pyo3(signature = (
         *, id, members, hard_state, base, last, runs, applied, seed, memberships=vec![], election_tick=10,
-        heartbeat_tick=1, max_bytes=1 << 20, max_inflight=64, cache_bytes=4 << 20
+        heartbeat_tick=1, max_bytes=1 << 20, max_inflight=64, cache_bytes=4 << 20, tell_commits=true
     ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -37,6 +37,7 @@ impl RaftGroup {
         max_bytes: u64,
         max_inflight: usize,
         cache_bytes: usize,
+        tell_commits: bool,
     ) -> PyResult<Self> {
         let store = Log { base, last, runs, applied }.open(members.get(), hard_state.get(), &memberships)?;
         let config = Config {
@@ -49,6 +50,7 @@ impl RaftGroup {
             check_quorum: true,
             pre_vote: true,
             batch_append: true,
+            skip_bcast_commit: !tell_commits,
             ..Default::default()
         };
         Self::open(config, store, seed, cache_bytes)
