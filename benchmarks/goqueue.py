@@ -1,7 +1,8 @@
 """The figures that GoQueue claims for three machines, times ten, on one: `python -m benchmarks.goqueue [--write]`.
 
-10-byte payloads, acks=all, each request answered before its connection sends the next. The clients are prebuilt requests on bare
-sockets, each connection a process of its own, so that the broker is what is measured. One partition a connection.
+10-byte payloads, acks=all, and nothing is sent before what was sent before it is acknowledged: one by one on one connection, or by
+eight at a time, be it on a connection each, or on one, as a client that eight threads share has it. The clients are prebuilt requests
+on bare sockets, each connection a process of its own, so that the broker is what is measured. One partition a connection.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import socket
 import struct
 import tempfile
 import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,15 +37,17 @@ class Measure:
     connections: int
     batch: int  # records in each request
     claimed: int  # records a second
+    in_flight: int = 1  # requests, on each connection
 
 
 MEASURES = (
     Measure("one by one", 1, 1, 320),
-    Measure("one by one, 8 at a time", 8, 1, 1_300),
+    Measure("one by one, 8 at a time on one connection", 1, 1, 1_300, in_flight=8),
+    Measure("one by one, 8 connections", 8, 1, 1_300),
     Measure("batches of 100", 1, 100, 30_000),
-    Measure("batches of 100, 8 at a time", 8, 100, 30_000),
+    Measure("batches of 100, 8 at a time on one connection", 1, 100, 30_000, in_flight=8),
     Measure("batches of 1,000", 1, 1_000, 220_000),
-    Measure("batches of 1,000, 4 at a time", 4, 1_000, 220_000),
+    Measure("batches of 1,000, 4 at a time on one connection", 1, 1_000, 220_000, in_flight=4),
 )
 
 
@@ -61,33 +65,56 @@ def request(partition: int, records: int) -> bytes:
 ERROR_AT = 4 + 4 + 2 + len(TOPIC) + 4 + 4  # in an answer: correlation id, topics, name, partitions, index
 
 
-def send_all(port: int, partition: int, records: int, seconds: float, start: Any, answer: Any) -> None:
-    """In a process of its own: how many requests were answered, and how long each took."""
-    sent = request(partition, records)
-    taken: list[float] = []
+def send_all(port: int, partition: int, measure: Measure, seconds: float, start: Any, answer: Any) -> None:
+    """In a process of its own: how long each request took."""
+    sent = request(partition, measure.batch)
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(30)
-        ask(connection, sent)
+        answers = Answers(connection)
+        connection.sendall(sent)
+        answers.wait()
         start.wait()
-        end = time.perf_counter() + seconds
-        begun = time.perf_counter()
-        while begun < end:
-            ask(connection, sent)
-            after = time.perf_counter()
-            taken.append(after - begun)
-            begun = after
-    answer.send(taken)
+        answer.send(_keep_sending(connection, answers, sent, measure.in_flight, seconds))
 
 
-def ask(connection: socket.socket, sent: bytes) -> None:
-    connection.sendall(sent)
-    data = connection.recv(65536)
-    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
-        data += connection.recv(65536)
-    error = int.from_bytes(data[4 + ERROR_AT : 6 + ERROR_AT], "big", signed=True)
-    if error:
-        raise RuntimeError(f"the broker answered error {error}")
+def _keep_sending(
+    connection: socket.socket, answers: Answers, sent: bytes, in_flight: int, seconds: float
+) -> list[float]:
+    taken: list[float] = []
+    now = time.perf_counter()
+    end = now + seconds
+    begun = deque([now] * in_flight)
+    connection.sendall(sent * in_flight)
+    while begun:
+        done = answers.wait()
+        now = time.perf_counter()
+        taken += (now - begun.popleft() for _ in range(done))
+        if now < end:
+            connection.sendall(sent * done)
+            begun.extend([now] * done)
+    return taken
+
+
+class Answers:
+    """What comes back on a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._data = b""
+
+    def wait(self) -> int:
+        """How many answers have come; none that tells of an error."""
+        count = 0
+        while not count:
+            self._data += self._connection.recv(65536)
+            while len(self._data) >= 4 and len(self._data) >= (size := 4 + int.from_bytes(self._data[:4], "big")):
+                error = int.from_bytes(self._data[4 + ERROR_AT : 6 + ERROR_AT], "big", signed=True)
+                if error:
+                    raise RuntimeError(f"the broker answered error {error}")
+                self._data = self._data[size:]
+                count += 1
+        return count
 
 
 def run(broker: Process, measure: Measure, seconds: float) -> dict[str, float]:
@@ -96,7 +123,7 @@ def run(broker: Process, measure: Measure, seconds: float) -> dict[str, float]:
     pipes, clients = [], []
     for partition in range(measure.connections):
         here, there = context.Pipe(duplex=False)
-        arguments = (broker.port, partition, measure.batch, seconds, start, there)
+        arguments = (broker.port, partition, measure, seconds, start, there)
         clients.append(context.Process(target=send_all, args=arguments))
         clients[-1].start()
         pipes.append(here)
