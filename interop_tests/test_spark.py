@@ -282,6 +282,29 @@ def test_delayed_records_come_to_a_stream_when_their_time_has_come(
     assert rows(source(spark, bootstrap, subscribe=topic)) == streams.rows("delayed")
 
 
+def test_a_topic_that_is_delivered_by_priority_is_read_to_its_end(
+    spark: SparkSession, bootstrap: str, broker: AnyBroker, topics: Topics, sender: Sender, streams: Streams
+) -> None:
+    """Spark asks where the log ends, and never reads past that."""
+    if not broker.is_ours:
+        pytest.skip("Apache Kafka knows no priorities")
+    topic = topics.create("lanes", kompat_delivery_order="priority")
+    classes = [(number * 7) % 10 for number in range(1000)]
+    sender.send(topic, [Sent(b"%d" % c, headers=(("kompat-priority", b"%d" % c),)) for c in classes])
+
+    backlog = [record.value for record in rows(source(spark, bootstrap, subscribe=topic))]
+    assert backlog == [b"%d" % c for c in sorted(classes, reverse=True)]
+
+    frame = stream(spark, bootstrap, subscribe=topic, startingOffsets="earliest")
+    query = streams.collect(frame, "lanes", processingTime="100 milliseconds")
+    until(lambda: streams.count("lanes") == 1000, "the backlog has come", seconds=QUERY_SECONDS)
+    sender.send(topic, [Sent(b"late", headers=(("kompat-priority", b"9"),))])
+    until(lambda: streams.count("lanes") == 1001, "what came later has come", seconds=QUERY_SECONDS)
+    query.stop()
+
+    assert [record.value for record in streams.rows("lanes")] == [*backlog, b"late"]
+
+
 # -- writes ------------------------------------------------------------------------------------------------------------
 def _frame(spark: SparkSession, topics: list[str], partitions: int) -> DataFrame:
     numbers = spark.range(0, 200, 1, 4)
