@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kompat.clock import Clock
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
 from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
-from kompat.extensions import redrive
+from kompat.extensions import headers, redrive
+from kompat.extensions.headers import HeaderError
+from kompat.extensions.intake import USED, PartitionIntake
+from kompat.extensions.priority import Ranks
 from kompat.extensions.redrive import Letter, Marks, Selection
+from kompat.extensions.states import Draft
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.aborted import Aborted
 from kompat.log.commit import Pending
+from kompat.log.intake import StateWrite
 from kompat.log.manager import Logs
 from kompat.log.partition import Isolation, Origin, Partition
 from kompat.log.validation import codec_of
@@ -154,11 +160,12 @@ class DeadLetterService:
         outcome.repeated += repeated
 
     def _append(self, log: Partition, target: Partition, letters: Sequence[Letter]) -> Pending:
-        """As the broker's own record: what its headers ask for was done when it came the first time."""
+        """As the broker's own records: delays and message ids acted when they came the first time, and do not again."""
         now = self._clock.now()
         records = [redrive.redriven(letter, place, now) for place, letter in enumerate(letters)]
         batch = build_batch(records, compression=codec_of(target.config, producers=Compression.NONE))
-        appended = target.append(memoryview(batch), origin=Origin.INTERNAL)
+        writes = _ranks(target, records, now)
+        appended = target.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
         if self._tracer is not None:
             self._tracer.redriven(log, [letter.offset for letter in letters], target, appended)
         return appended.pending
@@ -232,6 +239,22 @@ class DeadLetterService:
         if topic.internal:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the broker's own")
         return topic
+
+
+def _ranks(target: Partition, records: Sequence[Record], now: Millis) -> Sequence[StateWrite]:
+    """What is known of priorities and times to live is known of records that go back, too."""
+    intake = target.intake
+    if not isinstance(intake, PartitionIntake) or intake.lanes.is_on or not target.config.kompat_extensions_enable:
+        return ()
+    draft, ranks = Draft(intake.view), Ranks()
+    for offset, record in enumerate(records, target.log_end_offset):
+        with suppress(HeaderError):  # it came while nobody looked at headers
+            asked = headers.parse(record.headers)
+            if asked is not None:
+                ranks.add(Offset(offset), asked, now)
+    ranks.write(draft, now)
+    writes = draft.writes()
+    return [*writes, (USED, b"")] if writes else ()
 
 
 class _Seen:

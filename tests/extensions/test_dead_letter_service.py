@@ -97,6 +97,14 @@ async def test_a_delay_or_a_message_id_does_not_act_a_second_time(house: House) 
     assert len(await house.queues.acquire(GROUP, "orders")) == 1
 
 
+async def test_a_redriven_record_is_as_urgent_as_before(house: House) -> None:
+    await bury(house, "urgent", headers=(("kompat-priority", b"9"),))
+    await house.send("orders", "usual")
+    await house.letters.redrive(LETTERS)
+    [first] = await house.queues.acquire(GROUP, "orders")
+    assert first.record.value == b"urgent"
+
+
 async def test_each_letter_is_redriven_once(house: House) -> None:
     await bury(house, "a", "b", "c")
     some = await house.letters.redrive(LETTERS, Selection(offsets={0: [1]}))

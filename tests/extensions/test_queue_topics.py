@@ -198,6 +198,21 @@ async def test_a_retry_of_an_idempotent_producer_is_one_acknowledgement(house: H
     assert first.base_offset == second.base_offset
 
 
+async def test_the_most_urgent_is_delivered_first_and_what_is_too_old_is_not(house: House) -> None:
+    await house.create("work", kompat_queue_source="orders", kompat_queue_max_in_flight=1)
+    await house.send("orders", "short-lived", headers=(("kompat-ttl-ms", b"1"), ("kompat-priority", b"8")))
+    await house.send("orders", "usual")
+    await house.send("orders", "urgent", headers=(("kompat-priority", b"9"),))
+    await asyncio.sleep(0.01)
+    reader, order = Reader(house, "work"), []
+    for _ in range(2):
+        [record] = await reader.take(1)
+        order += values([record])
+        await house.acknowledge("work", "accept", ack_id(record))
+    assert order == ["urgent", "usual"]
+    assert await reader.poll(0.1) == []
+
+
 async def test_partitions_share_the_sources_partitions_and_any_takes_acknowledgements(house: House) -> None:
     await house.create("parts", 4)
     await house.create("work", 2, kompat_queue_source="parts")
