@@ -51,7 +51,7 @@ class PartitionIntake:
         self._changed = changed
         self._dropped = dropped
         self._is_used = self.view.get(USED) is not None
-        self.traces: PartitionTraces = tracer.traces_of(partition, self.view, is_used=self._is_used)
+        self.traces: PartitionTraces = tracer.traces_of(partition, self.view, mark=USED)
         self.lanes = LaneIntake(partition, self.view, is_extended=self._is_used)
         self.priorities = PriorityIndex(partition, self.view, is_extended=self._is_used)
         if self._is_used or self.lanes.is_on:
@@ -69,9 +69,7 @@ class PartitionIntake:
         if not self.lanes.is_on:
             return diverted
         left = diverted or Diverted(batch, header, [] if self._is_used else [(USED, b"")])
-        laned = self.lanes.divert(left, named, base_offset, now, self.transaction_of(header, base_offset))
-        self.traces.replan(laned.writes)
-        return laned
+        return self.lanes.divert(left, named, base_offset, now, self.transaction_of(header, base_offset))
 
     def _heed(
         self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
@@ -81,13 +79,13 @@ class PartitionIntake:
         if not (
             named & (headers.STRICT | headers.PRIORITIES) or (named & headers.CONTEXT and self.traces.tracer.has_room)
         ):
-            return self._trace_unopened(batch, header, chosen)
+            self._trace_unopened(chosen)
+            return None
         taking = _Taking(self, header, base_offset, now, chosen)
         for record in iterate(batch):
             taking.look_at(record)
         writes = taking.end()
-        if chosen:
-            self.traces.plan(chosen, writes)
+        self.traces.plan(chosen if chosen else None)
         if writes and not self._is_used:
             writes.append((USED, b""))
         if not taking.gone:
@@ -95,16 +93,11 @@ class PartitionIntake:
         left = keep_records(batch, lambda record: record.offset not in taking.gone) or empty_batch(header)
         return Diverted(left, read_header(left), writes)
 
-    def _trace_unopened(self, batch: Writable, header: BatchHeader, chosen: Chosen) -> Diverted | None:
+    def _trace_unopened(self, chosen: Chosen) -> None:
         """Records that are traced by the topic's rate are known by their offsets."""
-        if not self.partition.config.kompat_extensions_enable:
-            return None
-        chosen.end(())
-        if not chosen:
-            return None
-        writes: list[StateWrite] = [] if self._is_used else [(USED, b"")]
-        self.traces.plan(chosen, writes)
-        return Diverted(batch, header, writes)
+        if self.partition.config.kompat_extensions_enable:
+            chosen.end(())
+        self.traces.plan(chosen if chosen else None)
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> Sequence[StateWrite]:
         start = self.transaction_start(producer_id)
@@ -133,13 +126,17 @@ class PartitionIntake:
         return producer.transaction_start if producer is not None and producer.transaction_start >= 0 else None
 
     # -- the log's word --------------------------------------------------------------------------------------------
+    def appended(self, base_offset: Offset, committed: Pending) -> None:
+        self.traces.appended(base_offset, committed)
+
     def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
         self.view.staged(writes, turn)
+        if self.traces.is_saving:  # nobody else is interested
+            self._is_used = True
+            return
         self._is_used = True
         self.lanes.staged(writes)
         self.priorities.staged(writes)
-        if self.traces.is_planned:
-            self.traces.staged(writes, turn)
         self._changed(self)
 
     def reload(self) -> None:

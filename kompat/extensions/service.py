@@ -23,6 +23,7 @@ class Extensions:
     def __init__(self, logs: Logs, clock: Clock, is_internal: Callable[[str], bool]) -> None:
         """Before the logs are opened. `is_internal` tells the broker's own topics: those are as Kafka's."""
         self._is_internal = is_internal
+        self._logs = logs
         self.tracer = Tracer(clock)
         self._firing = Firing(clock)
         self.delays = DelayService(logs, self._firing, clock)
@@ -52,7 +53,7 @@ class Extensions:
     ) -> TraceService:
         """Write down what happens to traced records, in the partitions of `__kompat_trace`: until `tracer.recorder` is closed."""
         self.tracer.recorder.start(existing, ensure)
-        return TraceService(self.tracer.recorder, existing, self.reads)
+        return TraceService(self.tracer.recorder, existing, self.reads, self._logs)
 
     def close(self) -> None:
         self._firing.close()
@@ -60,10 +61,14 @@ class Extensions:
 
     def _extend(self, partition: Partition) -> None:
         if not self._is_internal(partition.topic):
-            partition.intake = PartitionIntake(partition, self._changed, self._firing.dropped, self.tracer)
+            partition.intake = intake = PartitionIntake(partition, self._changed, self._firing.dropped, self.tracer)
+            self._look_at_lanes(intake)
 
     def _changed(self, intake: PartitionIntake) -> None:
         self._firing.changed(intake)
+        self._look_at_lanes(intake)
+
+    def _look_at_lanes(self, intake: PartitionIntake) -> None:
         self._releases.look_at(intake.partition, intake.view, is_used=intake.lanes.is_used)
 
 

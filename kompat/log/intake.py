@@ -40,6 +40,10 @@ class Intake(Protocol):
         """
         ...
 
+    def appended(self, base_offset: Offset, committed: Pending) -> None:
+        """The batch that was decided on has its place: there, and for ever when it is committed."""
+        ...
+
     def end_transaction(self, producer_id: int, *, commits: bool) -> Sequence[StateWrite]:
         """What is written along with the marker that ends a producer's transaction."""
         ...

@@ -31,7 +31,7 @@ class Appending(LogCore):
         if self.is_dropped or self.replica is not None:
             self._check_open(origin)
         now, config, state, intake = self._clock.now(), self.config, self.state, self.intake
-        marker = None
+        marker = heeded = None
         if origin is Origin.CLIENT:
             names = intake.names if intake is not None and config.kompat_extensions_enable else NO_NAMES
             batch, header, named = validation.prepare(*validation.single_batch(records), config, now, names)
@@ -40,6 +40,7 @@ class Appending(LogCore):
                 if past is not None:
                     return self._duplicate(past)
             if intake is not None and (named or config.wants_all):
+                heeded = intake
                 diverted = intake.divert(batch, header, named, state.log_end_offset, now)
                 batch, header, writes = diverted or (batch, header, writes)
         else:
@@ -60,6 +61,8 @@ class Appending(LogCore):
         committed = turn if self.replica is None else self.replica.staged(entry, payload, writes, turn)
         if writes and self.replica is None:
             self._stage_states(writes, turn)
+        if heeded is not None:
+            heeded.appended(base, committed)
         return Appended(base, entry.last_offset, Millis(append_time), state.log_start_offset, committed, turn)
 
     def _note_producer(self, entry: Entry, marker: tuple[ControlType, int] | None) -> None:

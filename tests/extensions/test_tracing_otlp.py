@@ -13,7 +13,7 @@ from kompat.broker import Broker
 from kompat.cluster.requests import NewTopic
 from kompat.config.broker import BrokerConfig
 from kompat.errors import ConfigError
-from kompat.extensions.tracing.events import Event, Kind, Place, Story, TraceEvent, details
+from kompat.extensions.tracing.events import Happening, Home, Kind, Story, TraceEvent, details
 from kompat.extensions.tracing.otlp import OtlpExport
 from kompat.extensions.tracing.spans import Stages, StageSpan
 from kompat.protocol.records import Record, build_batch
@@ -74,7 +74,8 @@ def receiver() -> Iterator[Receiver]:
 
 
 def happened(kind: Kind, after: int, story: Story, **more: str | int) -> bytes:
-    return Event(kind, Millis(BEGUN + after), story, Place("orders", 2, 5), details(**more)).encode()
+    [value] = Happening(kind, Millis(BEGUN + after), Home("orders", 2), [(5, story)], details(**more)).values()
+    return value
 
 
 def exported(receiver: Receiver, *values: bytes) -> list[Span]:

@@ -1,20 +1,21 @@
 """Which records are traced, under which id, and how events and offsets are written down."""
 
 import json
+from itertools import chain
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kompat.extensions.tracing import context, events, index, offsets
-from kompat.extensions.tracing.events import Event, Kind, Place, Story, TraceEvent, details
-from kompat.extensions.tracing.offsets import Home, TracedOffsets
+from kompat.extensions.tracing.events import Happening, Kind, Place, Story, TraceEvent, details
+from kompat.extensions.tracing.offsets import TracedHome, TracedOffsets
 from kompat.extensions.tracing.timeline import timelines
 from kompat.types import Millis
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
-HOME = Home(b"log", "orders", 2)
+HOME = TracedHome(b"log", "orders", 2)
 
 
 # -- traceparent ---------------------------------------------------------------------------------------------------
@@ -112,45 +113,62 @@ def test_traced_offsets_are_what_they_were_when_they_are_read_back(base: int, gi
 
 @given(
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), max_size=20),
+    st.lists(st.booleans(), min_size=20, max_size=20),
     st.integers(4, 30),
     st.integers(0, 120),
 )
 def test_ranges_are_found_as_in_a_plain_list_and_the_oldest_are_forgotten(
-    batches: list[list[int]], limit: int, log_start: int
+    batches: list[list[int]], saves: list[bool], limit: int, log_start: int
 ) -> None:
-    known, model, position = TracedOffsets(), [], 0
-    for steps in batches:
+    known, stored, model, position = TracedOffsets(), {}, [], 0
+    for steps, is_saved in zip(batches, saves, strict=False):
         entries = []
-        base = position
         for step in steps:
             entries.append((position, HOME.story(position)))
             position += step
-        before = len(known)
-        gone = known.forget(limit, log_start)
-        model = [(start, each) for start, each in model if start not in gone]
-        assert len(known) <= limit
-        assert before <= limit or len(known) < before
-        known.add(base, entries)
-        model.append((base, entries))
+        known.add(entries)
+        model += [offset for offset, _ in entries]
+        if is_saved:
+            for base in known.forget(limit, log_start):
+                gone = [offset for offset, _ in stored.pop(base)]
+                assert model[: len(gone)] == gone
+                del model[: len(gone)]
+            found = known.unsaved()
+            stored[found[0][0]] = found
+            assert [offset for offset, _ in chain.from_iterable(stored.values())] == model
 
-    kept = [offset for _, entries in model for offset, _ in entries]
-    assert [offset for offset, _ in known.between(0, position + 1)] == kept
+    assert [offset for offset, _ in known.between(0, position + 1)] == model
     for first in range(0, position, 7):
         assert [offset for offset, _ in known.between(first, first + 9)] == [
-            offset for offset in kept if first <= offset < first + 9
+            offset for offset in model if first <= offset < first + 9
         ]
-        assert (known.find(first) is not None) == (first in kept)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), max_size=8), st.integers(0, 30))
+def test_what_was_never_written_is_forgotten(batches: list[tuple[int, bool]], end: int) -> None:
+    known, position = TracedOffsets(), 0
+    for count, is_saved in batches:
+        known.add([(position + i, HOME.story(position + i)) for i in range(count)])
+        position += count
+        if is_saved:
+            known.unsaved()
+
+    known.cut(end)
+    known.add([(end + 5, HOME.story(end + 5))])
+
+    kept = [*range(min(position, end)), end + 5]
+    assert [offset for offset, _ in known.between(0, 100)] == kept
+    assert [offset for offset, _ in known.unsaved()][-1] == end + 5
 
 
 # -- events --------------------------------------------------------------------------------------------------------
 @given(st.text(max_size=20), st.text(min_size=1, max_size=20), st.integers(0, 2**53))
 def test_an_event_is_json_whatever_clients_call_themselves(client: str, message_id: str, at: int) -> None:
     story = Story(bytes.fromhex(TRACE), "orders/2/5", bytes.fromhex(SPAN), message_id)
-    event = Event(
-        Kind.DELIVERED, Millis(at), story, Place("orders", 2, 5), details(client_id=client, group=None, due=7)
-    )
+    more = details(client_id=client, group=None, due=7)
+    [value] = Happening(Kind.DELIVERED, Millis(at), HOME, [(5, story)], more).values()
 
-    assert json.loads(event.encode()) == {
+    assert json.loads(value) == {
         "event": "DELIVERED",
         "timestamp": at,
         "trace_id": TRACE,
@@ -163,9 +181,23 @@ def test_an_event_is_json_whatever_clients_call_themselves(client: str, message_
         "client_id": client,
         "due": 7,
     }
-    read = events.decode(event.encode())
+    read = events.decode(value)
     assert read is not None
-    assert read.to_json() == json.loads(event.encode())
+    assert read.to_json() == json.loads(value)
+
+
+def test_records_that_move_tell_where_each_of_them_went() -> None:
+    stories = [(offset, HOME.story(offset)) for offset in (3, 4)]
+    places = [Place("dlq.orders", 0, 7), Place("dlq.orders", 0, 8)]
+
+    values = Happening(Kind.DEAD_LETTERED, Millis(1), HOME, stories, details(group="g"), places).values()
+
+    told = [json.loads(value) for value in values]
+    assert [(event["offset"], event["to_topic"], event["to_offset"]) for event in told] == [
+        (3, "dlq.orders", 7),
+        (4, "dlq.orders", 8),
+    ]
+    assert [event["record"] for event in told] == ["orders/2/3", "orders/2/4"]
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b"7", b'{"event":"PRODUCED"}', b"\xff"])
@@ -176,8 +208,9 @@ def test_what_is_no_event_is_passed_over(value: bytes | None) -> None:
 # -- index ---------------------------------------------------------------------------------------------------------
 def test_the_index_of_a_batch_goes_with_the_batch() -> None:
     story = Story(bytes.fromhex(TRACE), "orders/2/5", message_id="m-1")
-    moved = Event(Kind.FIRED, Millis(2), story, Place("orders", 2, 5), "", Place("orders", 2, 9))
-    written = dict(index.writes(40, [Event(Kind.PRODUCED, Millis(1), story, Place("orders", 2, 5)), moved]))
+    came = Happening(Kind.PRODUCED, Millis(1), HOME, [(5, story)])
+    moved = Happening(Kind.FIRED, Millis(2), HOME, [(5, story)], "", [Place("orders", 2, 9)])
+    written = dict(index.writes(40, [(came, 0), (moved, 0)]))
 
     for place in (Place("orders", 2, 5), Place("orders", 2, 9)):
         assert index.record_value(written[index.record_name(place)] or b"") == (story.trace_id, "orders/2/5")
@@ -190,6 +223,14 @@ def test_the_index_of_a_batch_goes_with_the_batch() -> None:
     assert {name for name, value in index.removals(batch, written[batch] or b"") if value is None} == set(written)
     first, end = index.batches_before(40)
     assert not [name for name in written if first <= name < end]
+
+
+def test_a_record_whose_id_follows_from_its_place_needs_no_index_of_places() -> None:
+    story = HOME.story(5)
+    written = dict(index.writes(40, [(Happening(Kind.PRODUCED, Millis(1), HOME, [(5, story)]), 0)]))
+
+    assert index.record_name(Place("orders", 2, 5)) not in written
+    assert story.trace_id == context.place_id(b"log", 5)
 
 
 # -- timelines -----------------------------------------------------------------------------------------------------

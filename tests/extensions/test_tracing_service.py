@@ -64,7 +64,7 @@ async def test_a_story_is_found_by_its_id_its_message_and_every_place_it_was_at(
     ]
     assert story is not None
     moves = [(step.event.to_topic, step.event.to_offset) for step in story.steps if step.event.to_offset is not None]
-    assert moves == [("orders", offset), ("dlq.orders", 0)]
+    assert moves == [("orders", offset), ("dlq.orders", 0), ("orders", back.base_offset)]
     for place in (("orders", 0, offset), ("dlq.orders", 0, 0), ("orders", 0, back.base_offset)):
         assert await broker.traces.by_record(*place) == story
     assert await broker.traces.by_id(story.trace_id) == await broker.traces.by_message_id("m-7") == [story]

@@ -6,6 +6,7 @@ docs/traces.md tells what the fields mean.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from json.encoder import encode_basestring_ascii as quoted
@@ -38,26 +39,31 @@ RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 class Story:
     """Whose story it is: what all events of one record have in common, wherever it goes."""
 
-    __slots__ = ("_text", "message_id", "parent_id", "record", "trace_id")
+    __slots__ = ("is_own", "key", "message_id", "parent_id", "record", "text", "trace_id")
 
-    def __init__(self, trace_id: bytes, record: str, parent_id: bytes = b"", message_id: str | None = None) -> None:
+    def __init__(
+        self,
+        trace_id: bytes,
+        record: str,
+        parent_id: bytes = b"",
+        message_id: str | None = None,
+        *,
+        is_own: bool = False,
+    ) -> None:
         self.trace_id = trace_id
+        self.is_own = is_own  # the id follows from where the record was first
         self.parent_id = parent_id  # the span of the producer, where it told
         self.message_id = message_id
         self.record = record  # where it was first: topic/partition/offset
-        self._text: str | None = None
-
-    @property
-    def text(self) -> str:
-        """As its events begin."""
-        if self._text is None:
-            text = f'"trace_id":"{self.trace_id.hex()}","record":{quoted(self.record)}'
-            if self.parent_id:
-                text += f',"parent_span_id":"{self.parent_id.hex()}"'
-            if self.message_id is not None:
-                text += f',"message_id":{quoted(self.message_id)}'
-            self._text = text
-        return self._text
+        # Both are needed for each of its events.
+        digits = trace_id.hex()
+        self.key = digits.encode()  # of its events' records
+        text = f'"trace_id":"{digits}","record":{quoted(record)}'
+        if parent_id:
+            text += f',"parent_span_id":"{parent_id.hex()}"'
+        if message_id is not None:
+            text += f',"message_id":{quoted(message_id)}'
+        self.text = text  # as its events begin
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Story) and self.text == other.text
@@ -78,22 +84,43 @@ class Place(NamedTuple):
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
-class Event(NamedTuple):
-    """One that is to be written down."""
+class Home:
+    """A partition as its events name it."""
+
+    __slots__ = ("index", "text", "topic")
+
+    def __init__(self, topic: str, index: int) -> None:
+        self.topic = topic
+        self.index = index
+        self.text = f',"topic":{quoted(topic)},"partition":{index},"offset":'
+
+    def place(self, offset: int) -> Place:
+        return Place(self.topic, self.index, offset)
+
+
+class Happening(NamedTuple):
+    """The same that happened to some records of a partition, to be written down as one event for each."""
 
     kind: Kind
     at: Millis
-    story: Story
-    place: Place
+    home: Home
+    entries: Sequence[tuple[int, Story]]  # offsets, and whose they are
     more: str = ""  # further fields, as `details` makes them
-    new_place: Place | None = None  # where the record is found from now on, too
+    new_places: Sequence[Place] | None = None  # where the records are found from now on
 
-    def encode(self) -> bytes:
-        topic, partition, offset = self.place
-        return (
-            f'{{"event":"{self.kind.value}","timestamp":{self.at},{self.story.text},'
-            f'"topic":{quoted(topic)},"partition":{partition},"offset":{offset}{self.more}}}'
-        ).encode()
+    def values(self) -> list[bytes]:
+        head, middle, tail = f"{_HEADS[self.kind]}{self.at},", self.home.text, self.more + "}"
+        if self.new_places is None:
+            return [f"{head}{story.text}{middle}{offset}{tail}".encode() for offset, story in self.entries]
+        pairs = zip(self.entries, self.new_places, strict=True)
+        return [f"{head}{story.text}{middle}{offset}{_moved(to)}{tail}".encode() for (offset, story), to in pairs]
+
+
+_HEADS: Final = {kind: f'{{"event":"{kind.value}","timestamp":' for kind in Kind}
+
+
+def _moved(place: Place) -> str:
+    return details(to_topic=place.topic, to_partition=place.partition, to_offset=place.offset)
 
 
 def details(**given: str | int | None) -> str:

@@ -3,19 +3,19 @@
 | state's name | value |
 | --- | --- |
 | `e/t`, trace id, first offset of the batch | nothing: the batch has events of the trace |
-| `e/r`, topic, partition, offset | trace id, and where the record was first |
+| `e/r`, topic, partition, offset | trace id, and where the record was first; not where the id follows from the place |
 | `e/m`, message id, trace id | nothing |
 | `e/o`, first offset of the batch | the names of the others, to be deleted with the batch |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final
 
 from kompat.extensions.tracing.context import TRACE_ID_SIZE
-from kompat.extensions.tracing.events import Event, Kind, Place
+from kompat.extensions.tracing.events import Happening, Kind, Place, Story
 from kompat.log.intake import StateWrite
 
 TRACE: Final = b"e/t"
@@ -28,22 +28,29 @@ _PLACE = Struct(">IQ")
 _LENGTH = Struct(">H")
 _LAST = b"\xff" * 8
 
+Row = tuple[Happening, int]  # what happened, and to which of its records
 
-def writes(base: int, events: Sequence[Event]) -> list[StateWrite]:
+
+def writes(base: int, rows: Iterable[Row]) -> list[StateWrite]:
     """What is written with these events, in a batch that begins at `base`."""
     found: dict[bytes, bytes] = {}
     offset = _OFFSET.pack(base)
-    for event in events:
-        story = event.story
+    for happening, number in rows:
+        place, story = happening.entries[number]
         found[TRACE + story.trace_id + offset] = b""
-        if event.kind is Kind.PRODUCED:
-            found[record_name(event.place)] = story.trace_id + story.record.encode()
-            if story.message_id is not None:
-                found[message_prefix(story.message_id) + story.trace_id] = b""
-        if event.new_place is not None:
-            found[record_name(event.new_place)] = story.trace_id + story.record.encode()
-    named = b"".join(_LENGTH.pack(len(name)) + name for name in found)
+        if happening.new_places is not None:
+            found[record_name(happening.new_places[number])] = story.trace_id + story.record.encode()
+        elif happening.kind is Kind.PRODUCED and not (story.is_own and story.message_id is None):
+            _add_coming(found, story, happening.home.place(place))
+    named = b"".join([_LENGTH.pack(len(name)) + name for name in found])
     return [*found.items(), (BATCH + offset, named)]
+
+
+def _add_coming(found: dict[bytes, bytes], story: Story, place: Place) -> None:
+    if not story.is_own:  # else the id follows from the place
+        found[record_name(place)] = story.trace_id + story.record.encode()
+    if story.message_id is not None:
+        found[message_prefix(story.message_id) + story.trace_id] = b""
 
 
 def removals(batch: bytes, named: bytes) -> Iterator[StateWrite]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kompat.extensions.tracing.events import Kind, details
+from kompat.extensions.tracing.events import Kind, Place, details
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.groups.commits import Moved
 from kompat.log.manager import Logs
@@ -57,14 +57,14 @@ class ShareTraces:
             for letter, offset in enumerate(offsets, appended.base_offset)
             if (story := traces.find(offset)) is not None
         ]
-        more = details(group=group_id, reason=reason)
+        more, now = details(group=group_id, reason=reason), self._tracer.now()
 
         def tell() -> None:
-            for offset, letter, story in moved:
-                traces.emit(Kind.DEAD_LETTERED, (offset, story), more, moves_to=letter, to=letters)
+            places = [Place(letters.topic, letters.index, letter) for _, letter, _ in moved]
+            entries = [(offset, story) for offset, _, story in moved]
+            traces.emit(Kind.DEAD_LETTERED, entries, more, at=now, new_places=places)
 
-        entries = [(letter, story) for _, letter, story in moved]
-        self._tracer.go_on(letters, entries, appended.pending, tell)
+        self._tracer.go_on(letters, [(letter, story) for _, letter, story in moved], appended.pending, tell)
 
 
 class CommitTraces:

@@ -1,23 +1,23 @@
 """Which offsets of a partition hold traced records. Pure.
 
-It is kept in memory, bounded, and as states of the partition, written along with the records: one for each batch that
-has some.
+It is kept in memory, bounded, and as states of the partition: one for those of some milliseconds, written when their events
+are.
 
 | state's name | value |
 | --- | --- |
-| `t/o`, first offset of a batch | the traced records of the batch |
+| `t/o`, an offset | the traced records from there on, up to the next such state |
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Final
 
 from kompat.extensions.tracing.context import SPAN_ID_SIZE, TRACE_ID_SIZE, place_id
-from kompat.extensions.tracing.events import Place, Story
+from kompat.extensions.tracing.events import Home, Story
 
 PREFIX: Final = b"t/o"
 END: Final = b"t/p"
@@ -34,22 +34,31 @@ Entry = tuple[int, Story]  # an offset, and whose it is
 class TracedOffsets:
     """In ascending order; the oldest are forgotten first."""
 
-    __slots__ = ("_batches", "_offsets", "_stories")
+    __slots__ = ("_offsets", "_saved", "_stories", "_unsaved")
 
     def __init__(self) -> None:
         self._offsets: list[int] = []
         self._stories: list[Story] = []
-        self._batches: deque[tuple[int, int]] = deque()  # first offset, and how many are traced
+        self._saved: deque[tuple[int, int]] = deque()  # first offset, and how many: those in one state
+        self._unsaved = 0  # how many follow
 
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def add(self, base: int, entries: Sequence[Entry]) -> None:
-        """Those of a batch that begins at `base`, which lies after all that is known."""
-        self._batches.append((base, len(entries)))
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Records that lie after all that are known."""
         for offset, story in entries:
             self._offsets.append(offset)
             self._stories.append(story)
+            self._unsaved += 1
+
+    def unsaved(self) -> list[Entry]:
+        """What is to be saved, in one state; it counts as saved from here on."""
+        first, self._unsaved = len(self._offsets) - self._unsaved, 0
+        found = list(zip(self._offsets[first:], self._stories[first:], strict=True))
+        if found:
+            self._saved.append((found[0][0], len(found)))
+        return found
 
     def between(self, first: int, end: int) -> Iterator[Entry]:
         """Those in [first, end)."""
@@ -59,25 +68,33 @@ class TracedOffsets:
         low, high = bisect_left(offsets, first), bisect_left(offsets, end)
         return zip(offsets[low:high], self._stories[low:high], strict=True)
 
-    def find(self, offset: int) -> Story | None:
-        return next((story for _, story in self.between(offset, offset + 1)), None)
-
     def forget(self, limit: int, log_start: int) -> list[int]:
-        """Keep no more than `limit`, and none of batches before the log's start: the first offsets of those that go.
+        """Keep no more than `limit`, and none of states that end before the log's start: the first offsets of those that go.
 
-        Whole batches go, and a quarter more than has to, so that it is seldom done.
+        Whole states go, and a quarter more than has to, so that it is seldom done.
         """
         gone, count = [], 0
         target = limit - limit // 4 if len(self._offsets) > limit else len(self._offsets)
-        while self._batches and (
-            len(self._offsets) - count > target or (len(self._batches) > 1 and self._batches[1][0] <= log_start)
+        while self._saved and (
+            len(self._offsets) - count > target or (len(self._saved) > 1 and self._saved[1][0] <= log_start)
         ):
-            base, size = self._batches.popleft()
+            base, size = self._saved.popleft()
             gone.append(base)
             count += size
         del self._offsets[:count]
         del self._stories[:count]
         return gone
+
+    def cut(self, end: int) -> None:
+        """The log ends there now: what lay behind was never written."""
+        kept = bisect_left(self._offsets, end)
+        lost = len(self._offsets) - kept
+        del self._offsets[kept:]
+        del self._stories[kept:]
+        self._unsaved -= lost
+        while self._unsaved < 0:
+            _, size = self._saved.pop()
+            self._unsaved += size
 
 
 def state_name(base: int) -> bytes:
@@ -89,33 +106,35 @@ def base_of(name: bytes) -> int:
     return base
 
 
-class Home:
+class TracedHome(Home):
     """The partition that offsets are of: most stories follow from their record's place there."""
 
-    __slots__ = ("_key", "index", "topic")
+    __slots__ = ("_key",)
 
     def __init__(self, key: bytes, topic: str, index: int) -> None:
+        super().__init__(topic, index)
         self._key = key
-        self.topic = topic
-        self.index = index
-
-    def place(self, offset: int) -> Place:
-        return Place(self.topic, self.index, offset)
 
     def story(
         self, offset: int, trace_id: bytes | None = None, parent: bytes = b"", message_id: str | None = None
     ) -> Story:
         """That of a record that begins here."""
-        return Story(trace_id or place_id(self._key, offset), str(self.place(offset)), parent, message_id)
+        record = f"{self.topic}/{self.index}/{offset}"
+        if trace_id is None:
+            return Story(place_id(self._key, offset), record, parent, message_id, is_own=True)
+        return Story(trace_id, record, parent, message_id)
 
     # -- as a state ------------------------------------------------------------------------------------------------
     def encode(self, base: int, entries: Sequence[Entry]) -> bytes:
         return _VERSION + b"".join(self._encode(base, offset, story) for offset, story in entries)
 
     def _encode(self, base: int, offset: int, story: Story) -> bytes:
-        own = self.story(offset)
+        record = f"{self.topic}/{self.index}/{offset}"
+        is_here = story.record == record
+        if story.is_own and is_here and story.message_id is None and not story.parent_id:
+            return _ENTRY.pack(offset - base, 0)
         flags, parts = 0, []
-        if story.trace_id != own.trace_id:
+        if not (story.is_own and is_here):
             flags |= _FOREIGN
             parts.append(story.trace_id)
         if story.parent_id:
@@ -124,7 +143,7 @@ class Home:
         if story.message_id is not None:
             flags |= _MESSAGE
             parts.append(_packed(story.message_id))
-        if story.record != own.record:
+        if not is_here:
             flags |= _ELSEWHERE
             parts.append(_packed(story.record))
         return _ENTRY.pack(offset - base, flags) + b"".join(parts)
@@ -141,7 +160,7 @@ class Home:
             record, at = _text(value, at, flags & _ELSEWHERE)
             story = self.story(base + delta, trace_id or None, parent, message_id)
             if record is not None:
-                story = Story(story.trace_id, record, parent, message_id)
+                story = Story(trace_id, record, parent, message_id)
             entries.append((base + delta, story))
         return entries
 

@@ -11,8 +11,8 @@ from kompat.extensions.headers import Asked, HeaderError
 from kompat.extensions.parked import Parked
 from kompat.extensions.states import View
 from kompat.extensions.tracing import context, offsets
-from kompat.extensions.tracing.events import Kind, Place, Story, details
-from kompat.extensions.tracing.offsets import Entry, Home, TracedOffsets
+from kompat.extensions.tracing.events import Happening, Kind, Place, Story, details
+from kompat.extensions.tracing.offsets import Entry, TracedHome, TracedOffsets
 from kompat.log.commit import Pending
 from kompat.log.intake import StateWrite
 from kompat.log.partition import Partition
@@ -28,19 +28,20 @@ _NAMES = (headers.TRACE, headers.TRACEPARENT)
 class Chosen:
     """The traced records of one batch that comes in."""
 
-    __slots__ = ("_home", "_sampled", "all_wait", "at", "base", "dues", "entries", "replaced", "writes")
+    __slots__ = ("_home", "_sampled", "all_wait", "at", "base", "dues", "entries", "replaced")
 
-    def __init__(self, home: Home, base: int, count: int, parts: int, at: Millis, *, all_wait: bool = False) -> None:
+    def __init__(
+        self, home: TracedHome, base: int, count: int, parts: int, at: Millis, *, all_wait: bool = False
+    ) -> None:
         """`parts`: of a million records, how many are traced in any case. `all_wait`: none of them is in the log yet."""
         self._home = home
-        self._sampled = dict.fromkeys(context.sampled(base, base + count, parts))
+        self._sampled = dict.fromkeys(context.sampled(base, base + count, parts)) if parts else {}
         self.base = base
         self.at = at
         self.entries: list[Entry] = []
         self.dues: dict[int, Millis] = {}  # of those that wait
         self.all_wait = all_wait
         self.replaced: list[Entry] = []  # that will not be delivered
-        self.writes: Sequence[StateWrite] = ()
 
     def take(self, offset: int, asked: Asked, due: Millis | None) -> None:
         """A record that asks for something; `due`, where it has to wait."""
@@ -53,10 +54,9 @@ class Chosen:
 
     def end(self, gone: Collection[int]) -> None:
         """All have been looked at that ask for something; these places in the batch are empty now."""
-        left = [offset for offset in self._sampled if offset - self.base not in gone]
-        if left:
-            self.entries += [(offset, self._home.story(offset)) for offset in left]
-            self.entries.sort(key=lambda entry: entry[0])
+        story, base = self._home.story, self.base
+        left = [(offset, story(offset)) for offset in self._sampled if not gone or offset - base not in gone]
+        self.entries = sorted(self.entries + left, key=_offset_of) if self.entries else left
 
     @property
     def found(self) -> list[Entry]:
@@ -92,12 +92,28 @@ class Fresh:
 
 
 class PartitionTraces:
-    __slots__ = ("_chosen", "_fresh", "_is_loaded", "_known", "_view", "home", "partition", "tracer")
+    __slots__ = (
+        "_chosen",
+        "_fresh",
+        "_is_loaded",
+        "_is_marked",
+        "_known",
+        "_mark",
+        "_view",
+        "home",
+        "is_saving",
+        "partition",
+        "tracer",
+    )
 
-    def __init__(self, partition: Partition, view: View, tracer: Tracer, *, is_used: bool) -> None:
-        """`is_used`: there may be traced records from before."""
+    def __init__(self, partition: Partition, view: View, tracer: Tracer, *, mark: bytes) -> None:
+        """`mark`: the name of the state without which there is nothing from before."""
+        is_used = view.get(mark) is not None
+        self._mark = mark
+        self._is_marked = is_used
+        self.is_saving = False
         self.partition = partition
-        self.home = Home(partition.log_id.key, partition.topic, partition.index)
+        self.home = TracedHome(partition.log_id.key, partition.topic, partition.index)
         self.tracer = tracer
         self._view = view
         self._known = TracedOffsets()
@@ -136,31 +152,43 @@ class PartitionTraces:
             if story is not None:
                 yield parked.slot, story
 
-    def plan(self, chosen: Chosen, writes: list[StateWrite]) -> None:
-        """These records are about to be appended with these writes: remember them in the same step."""
-        self._load()
-        gone = self._known.forget(self.tracer.limit, self.partition.log_start_offset)
-        writes += [(offsets.state_name(base), None) for base in gone]
-        if chosen.found:
-            writes.append((offsets.state_name(chosen.base), self.home.encode(chosen.base, chosen.found)))
-        chosen.writes = writes
+    def plan(self, chosen: Chosen | None) -> None:
+        """These records are about to be appended."""
         self._chosen = chosen
 
-    def replan(self, writes: Sequence[StateWrite]) -> None:
-        """What was planned is written with these."""
-        if self._chosen is not None:
-            self._chosen.writes = writes
-
     # -- the log's word --------------------------------------------------------------------------------------------
-    def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
+    def appended(self, base: int, committed: Pending) -> None:
+        """What was planned has its place."""
         chosen, self._chosen = self._chosen, None
-        if chosen is None or chosen.writes is not writes:
-            return  # what was planned was refused, and this is something else
-        if chosen.found:
-            self._known.add(chosen.base, chosen.found)
-        if chosen.entries:
-            self.tracer.used[self.partition] = self
-        self.tracer.newest = self._begin(chosen.base, turn, lambda fresh: self._tell_of(chosen, fresh.client_id))
+        if chosen is None or chosen.base != base:
+            return
+        self._add(chosen.found)
+        self.tracer.newest = self._begin(base, committed, lambda fresh: self._tell_of(chosen, fresh.client_id))
+
+    def _add(self, found: Sequence[Entry]) -> None:
+        self._load()
+        self._known.add(found)
+        self.tracer.used[self.partition] = self
+        if found:
+            self.tracer.unsaved[self] = None
+
+    def save(self) -> None:
+        """Let what is remembered outlive the process."""
+        gone = self._known.forget(self.tracer.limit, self.partition.log_start_offset)
+        writes: list[StateWrite] = [(offsets.state_name(base), None) for base in gone]
+        found = self._known.unsaved()
+        if found:
+            base = found[0][0]
+            writes.append((offsets.state_name(base), self.home.encode(base, found)))
+        if not self._is_marked:
+            writes.append((self._mark, b""))
+        if writes and not self.partition.is_dropped:
+            self._is_marked = True
+            self.is_saving = True
+            try:
+                self.partition.write_states(writes)
+            finally:
+                self.is_saving = False
 
     def _begin(self, base: int, turn: Pending, tell: Callable[[Fresh], None]) -> Fresh:
         fresh = Fresh(self, base, tell)
@@ -169,27 +197,25 @@ class PartitionTraces:
         return fresh
 
     def _tell_of(self, chosen: Chosen, client_id: str | None) -> None:
-        client, now = details(client_id=client_id), self.tracer.now()
-        for entry in chosen.entries:
-            self.emit(Kind.PRODUCED, entry, client, at=chosen.at)
-            self.emit(Kind.REPLICATED, entry, at=now)
+        now, entries = self.tracer.now(), chosen.entries
+        if entries:
+            self.emit(Kind.PRODUCED, entries, self.tracer.client_text(client_id), at=chosen.at)
+            self.emit(Kind.REPLICATED, entries, at=now)
+        if chosen.all_wait:
+            self.emit(Kind.PARKED, entries, at=now)
+        for entry in entries if chosen.dues else ():
             due = chosen.dues.get(entry[0])
-            if due is not None or chosen.all_wait:
-                self.emit(Kind.PARKED, entry, details(due=due), at=now)
-        for entry in chosen.replaced:
-            self.emit(Kind.CANCELLED, entry, details(reason="replaced"), at=now)
-
-    @property
-    def is_planned(self) -> bool:
-        return self._chosen is not None
+            if due is not None and not chosen.all_wait:
+                self.emit(Kind.PARKED, [entry], details(due=due), at=now)
+        if chosen.replaced:
+            self.emit(Kind.CANCELLED, chosen.replaced, details(reason="replaced"), at=now)
 
     def told(self, fresh: Fresh) -> None:
         if fresh in self._fresh:
             self._fresh.remove(fresh)
 
     def reload(self) -> None:
-        self._known = TracedOffsets()
-        self._is_loaded = False
+        self._known.cut(self.partition.log_end_offset)
         self._chosen = None
 
     def drop(self) -> None:
@@ -209,33 +235,21 @@ class PartitionTraces:
 
     def continue_at(self, found: list[Entry], turn: Pending, tell: Callable[[], None]) -> None:
         """Records were appended at these offsets in this turn whose stories began elsewhere. `tell` of it, when it is true."""
-        chosen = Chosen(self.home, found[0][0], 0, 0, Millis(0))
-        writes: list[StateWrite] = []
-        chosen.entries = found
-        self.plan(chosen, writes)
-        self._chosen = None  # they are not told of as new ones
-        self._known.add(chosen.base, found)
-        self.tracer.used[self.partition] = self
-        self.partition.write_states(writes)
-        self._begin(chosen.base, turn, lambda _: tell())
+        self._add(found)
+        self._begin(found[0][0], turn, lambda _: tell())
 
     def emit(
         self,
         kind: Kind,
-        entry: Entry,
+        entries: Sequence[Entry],
         more: str = "",
         *,
-        at: Millis | None = None,
-        moves_to: int | None = None,
-        to: Partition | None = None,
+        at: Millis,
+        new_places: Sequence[Place] | None = None,
     ) -> None:
-        """`moves_to`: the offset where the record is found from now on, in this partition or another."""
-        offset, story = entry
-        new_place = None
-        if moves_to is not None:
-            found = to or self.partition
-            new_place = Place(found.topic, found.index, moves_to)
-        self.tracer.emit(kind, story, self.home.place(offset), more, at=at, new_place=new_place)
+        """`new_places`: where the records are found from now on."""
+        if entries:
+            self.tracer.recorder.add(Happening(kind, at, self.home, entries, more, new_places))
 
     def __len__(self) -> int:
         return len(self._known)
@@ -246,13 +260,17 @@ class PartitionTraces:
         self._is_loaded = True
         try:
             for name, value in self._view.range(offsets.PREFIX, offsets.END):
-                base = offsets.base_of(name)
-                self._known.add(base, self.home.decode(base, value))
+                self._known.add(self.home.decode(offsets.base_of(name), value))
+                self._known.unsaved()
         except KafkaError:  # what is traced must not fail because of that: whoever reads the log next will say so
             self._known = TracedOffsets()
 
 
-def _asked_for(home: Home, offset: int, asked: Asked, *, is_sampled: bool) -> Story | None:
+def _offset_of(entry: Entry) -> int:
+    return entry[0]
+
+
+def _asked_for(home: TracedHome, offset: int, asked: Asked, *, is_sampled: bool) -> Story | None:
     found = context.parse_traceparent(asked.traceparent) if asked.traceparent is not None else None
     if not (asked.trace or is_sampled or (found is not None and found.is_sampled)):
         return None

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from kompat.errors import DamagedData, KafkaError, StorageError
 from kompat.extensions.tracing import index
-from kompat.extensions.tracing.events import Event
+from kompat.extensions.tracing.events import Happening
+from kompat.extensions.tracing.index import Row
 from kompat.log.commit import Pending
 from kompat.log.intake import StateWrite
 from kompat.log.partition import Origin, Partition
@@ -37,8 +38,11 @@ Observer = Callable[[Sequence[bytes]], None]
 
 
 class Recorder:
-    def __init__(self) -> None:
-        self._gathered: list[Event] = []
+    def __init__(self, before: Callable[[], None]) -> None:
+        """`before` is called before events are written."""
+        self._before = before
+        self._gathered: deque[Happening] = deque()
+        self._count = 0  # of events in it
         self._existing: Partitions = tuple
         self._ensure: Callable[[], Awaitable[Sequence[Partition]]] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -75,13 +79,15 @@ class Recorder:
     # -- gathering -------------------------------------------------------------------------------------------------
     @property
     def has_room(self) -> bool:
-        return len(self._gathered) < MOST_GATHERED
+        return self._count < MOST_GATHERED
 
-    def add(self, event: Event) -> None:
-        if len(self._gathered) >= MOST_GATHERED:
-            self.dropped += 1
+    def add(self, happening: Happening) -> None:
+        count = len(happening.entries)
+        if self._count + count > MOST_GATHERED:
+            self.dropped += count
             return
-        self._gathered.append(event)
+        self._gathered.append(happening)
+        self._count += count
         if self._timer is None:
             self._set_timer()
 
@@ -90,7 +96,7 @@ class Recorder:
             self._timer = self._loop.call_later(SOON if self._was_few else LATER, self._time_is_up)
 
     def _time_is_up(self) -> None:
-        self._was_few = len(self._gathered) <= FEW
+        self._was_few = self._count <= FEW
         self._write_some()
 
     def _write_some(self) -> None:
@@ -99,10 +105,19 @@ class Recorder:
         if not partitions:
             self._make_topic()
             return
-        some, self._gathered = self._gathered[:AT_ONCE], self._gathered[AT_ONCE:]
-        self._write(some, partitions)
+        self._before()
+        self._write(self._take_some(), partitions)
         if self._gathered and self._loop is not None:
             self._timer = self._loop.call_soon(self._write_some)
+
+    def _take_some(self) -> list[Happening]:
+        some, count = [], 0
+        while self._gathered and count < AT_ONCE:
+            happening = self._gathered.popleft()
+            some.append(happening)
+            count += len(happening.entries)
+        self._count -= count
+        return some
 
     async def settle(self) -> None:
         """Write what there is, so that it can be read."""
@@ -122,35 +137,36 @@ class Recorder:
             await done
 
     # -- writing ---------------------------------------------------------------------------------------------------
-    def _write(self, events: Sequence[Event], partitions: Sequence[Partition]) -> None:
-        homes: dict[int, list[Event]] = defaultdict(list)
-        for event in events:
-            homes[index.home_of(event.story.trace_id, len(partitions))].append(event)
-        for home, few in homes.items():
-            values = [event.encode() for event in few]
+    def _write(self, happened: Sequence[Happening], partitions: Sequence[Partition]) -> None:
+        homes: dict[int, tuple[list[Row], list[Record]]] = defaultdict(lambda: ([], []))
+        home_of, count = index.home_of, len(partitions)
+        for happening in happened:
+            at, entries = happening.at, happening.entries
+            for number, value in enumerate(happening.values()):
+                story = entries[number][1]
+                rows, records = homes[home_of(story.trace_id, count)]
+                records.append(Record(len(records), at, story.key, value))
+                rows.append((happening, number))
+        for home, (rows, records) in homes.items():
             try:
-                self._append(partitions[home], few, values)
+                self._append(partitions[home], rows, records)
             except (KafkaError, StorageError, DamagedData) as error:
-                self._failed(len(few), error)
+                self._failed(len(rows), error)
 
-    def _append(self, partition: Partition, events: Sequence[Event], values: Sequence[bytes]) -> None:
-        records = [
-            Record(place, event.at, event.story.trace_id.hex().encode(), value)
-            for place, (event, value) in enumerate(zip(events, values, strict=True))
-        ]
+    def _append(self, partition: Partition, rows: Sequence[Row], records: Sequence[Record]) -> None:
         batch = build_batch(records, compression=Compression.LZ4)
-        writes = [*index.writes(partition.log_end_offset, events), *self._removals(partition)]
+        writes = [*index.writes(partition.log_end_offset, rows), *self._removals(partition)]
         appended = partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
         self._newest = appended.pending
-        appended.pending.add_done_callback(lambda done: self._ended(done, values))
+        appended.pending.add_done_callback(lambda done: self._ended(done, records))
 
-    def _ended(self, done: Pending, values: Sequence[bytes]) -> None:
+    def _ended(self, done: Pending, records: Sequence[Record]) -> None:
         if done.error is not None:
-            self._failed(len(values), done.error)
+            self._failed(len(records), done.error)
             return
-        self.written += len(values)
+        self.written += len(records)
         if self.observer is not None:
-            self.observer(values)
+            self.observer([record.value or b"" for record in records])
 
     def _failed(self, count: int, error: Exception) -> None:
         if not self.dropped:  # told once: the counter tells the rest

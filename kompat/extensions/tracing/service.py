@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.reading import ReadRange, ReadService
 from kompat.extensions.tracing import events, index
-from kompat.extensions.tracing.context import TRACE_ID_SIZE
+from kompat.extensions.tracing.context import TRACE_ID_SIZE, place_id
 from kompat.extensions.tracing.events import Kind, Place, TraceEvent
 from kompat.extensions.tracing.recorder import Recorder
 from kompat.extensions.tracing.timeline import Timeline, timelines
+from kompat.log.manager import Logs
 from kompat.log.partition import Isolation, Partition
 from kompat.protocol.records import Record, iterate, split_batches
 from kompat.types import Millis, Offset
@@ -35,8 +36,11 @@ class TraceStatistics:
 
 
 class TraceService:
-    def __init__(self, recorder: Recorder, partitions: Callable[[], Sequence[Partition]], reads: ReadService) -> None:
+    def __init__(
+        self, recorder: Recorder, partitions: Callable[[], Sequence[Partition]], reads: ReadService, logs: Logs
+    ) -> None:
         self._recorder = recorder
+        self._logs = logs
         self._partitions = partitions
         self._reads = reads
 
@@ -70,13 +74,22 @@ class TraceService:
         if partition < 0 or offset < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic}/{partition}/{offset} is no place for a record")
         await self._recorder.settle()
-        name = index.record_name(Place(topic, partition, offset))
-        for each in self._partitions():
-            value = each.store.state(name)
-            if value is not None:
-                trace_id, record = index.record_value(value)
-                return next((story for story in await self._stories(trace_id) if story.record == record), None)
-        return None
+        place = Place(topic, partition, offset)
+        found = self._find(place) or self._follow(place)
+        if found is None:
+            return None
+        trace_id, record = found
+        return next((story for story in await self._stories(trace_id) if story.record == record), None)
+
+    def _find(self, place: Place) -> tuple[bytes, str] | None:
+        name = index.record_name(place)
+        values = (partition.store.state(name) for partition in self._partitions())
+        return next((index.record_value(value) for value in values if value is not None), None)
+
+    def _follow(self, place: Place) -> tuple[bytes, str] | None:
+        """The id that follows from the place itself."""
+        log = self._logs.find(place.topic, place.partition)
+        return None if log is None else (place_id(log.log_id.key, place.offset), str(place))
 
     async def search(
         self,

@@ -5,13 +5,15 @@ Where no record is traced, nobody comes here: `used` is empty, and that is all t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from kompat.clock import Clock
+from kompat.errors import KafkaError
 from kompat.extensions.parked import Parked
 from kompat.extensions.states import View
-from kompat.extensions.tracing.events import Event, Kind, Place, Story, details
+from kompat.extensions.tracing.events import Kind, Place, details
 from kompat.extensions.tracing.offsets import Entry
 from kompat.extensions.tracing.partition import Fresh, PartitionTraces
 from kompat.extensions.tracing.recorder import Recorder
@@ -20,16 +22,21 @@ from kompat.log.partition import Appended, Partition
 from kompat.protocol.records import Record
 from kompat.types import Millis
 
+logger = logging.getLogger(__name__)
+
 MOST_OF_ONE: Final = 16_384  # records that are remembered for a partition
 MOST_OF_ALL: Final = 131_072
 LEAST_OF_ONE: Final = 64
+MOST_CLIENTS: Final = 1000  # whose names are kept
 
 
 class Tracer:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.recorder = Recorder()
+        self.recorder = Recorder(self.save)
+        self.unsaved: dict[PartitionTraces, None] = {}  # a set that keeps its order
         self.used: dict[object, PartitionTraces] = {}  # by partition: those that have, or had, traced records
+        self._clients: dict[str | None, str] = {}
         self.newest: Fresh | None = None  # the records that were appended last
         self._opened: dict[object, PartitionTraces] = {}
 
@@ -46,10 +53,19 @@ class Tracer:
         """How many records a partition may remember: the more partitions do, the fewer."""
         return max(LEAST_OF_ONE, min(MOST_OF_ONE, MOST_OF_ALL // max(1, len(self.used))))
 
-    def traces_of(self, partition: Partition, view: View, *, is_used: bool) -> PartitionTraces:
-        """For a partition that is opened."""
-        traces = self._opened[partition] = PartitionTraces(partition, view, self, is_used=is_used)
+    def traces_of(self, partition: Partition, view: View, *, mark: bytes) -> PartitionTraces:
+        """For a partition that is opened. `mark`: the name of the state without which there is nothing from before."""
+        traces = self._opened[partition] = PartitionTraces(partition, view, self, mark=mark)
         return traces
+
+    def save(self) -> None:
+        """Let partitions remember after a restart what they remember now."""
+        unsaved, self.unsaved = self.unsaved, {}
+        for traces in unsaved:
+            try:
+                traces.save()
+            except KafkaError as error:
+                logger.warning("%s will not remember what is traced: %s", traces.partition, error)
 
     def forget(self, partition: Partition) -> None:
         self._opened.pop(partition, None)
@@ -60,20 +76,6 @@ class Tracer:
         traces = self._opened.get(partition)
         if traces is not None and entries:
             traces.continue_at(entries, turn, tell)
-
-    def emit(
-        self,
-        kind: Kind,
-        story: Story,
-        place: Place,
-        more: str = "",
-        *,
-        at: Millis | None = None,
-        new_place: Place | None = None,
-    ) -> None:
-        if new_place is not None:
-            more += details(to_topic=new_place.topic, to_partition=new_place.partition, to_offset=new_place.offset)
-        self.recorder.add(Event(kind, self._clock.now() if at is None else at, story, place, more, new_place))
 
     # -- plain clients ---------------------------------------------------------------------------------------------
     def sent_by(self, partition: Partition, client_id: str | None) -> None:
@@ -86,15 +88,23 @@ class Tracer:
         """A plain consumer was given the records in [first, end)."""
         traces = self.used.get(partition)
         if traces is not None and first < end:
-            self.happened(traces, Kind.DELIVERED, first, end, client_id=client_id)
+            entries = list(traces.between(first, end))
+            traces.emit(Kind.DELIVERED, entries, self.client_text(client_id), at=self._clock.now())
 
     def happened(self, traces: PartitionTraces, kind: Kind, first: int, end: int, **more: str | int | None) -> None:
         """The same to all traced records in [first, end)."""
-        text: str | None = None
-        now = self._clock.now()
-        for entry in traces.between(first, end):
-            text = details(**more) if text is None else text
-            traces.emit(kind, entry, text, at=now)
+        entries = list(traces.between(first, end))
+        if entries:
+            traces.emit(kind, entries, details(**more), at=self._clock.now())
+
+    def client_text(self, client_id: str | None) -> str:
+        """The field that tells of a client. There are few of them, and they come often."""
+        text = self._clients.get(client_id)
+        if text is None:
+            if len(self._clients) >= MOST_CLIENTS:
+                self._clients.clear()
+            text = self._clients[client_id] = details(client_id=client_id)
+        return text
 
     # -- dead letters ----------------------------------------------------------------------------------------------
     def redriven(self, letters: Partition, offsets: Sequence[int], target: Partition, appended: Appended) -> None:
@@ -102,19 +112,19 @@ class Tracer:
         traces = self.used.get(letters)
         if traces is None:
             return
-        back = [
-            (offset, story)
+        moved = [
+            (letter, offset, story)
             for offset, letter in enumerate(offsets, appended.base_offset)
             if (story := traces.find(letter)) is not None
         ]
         now = self._clock.now()
 
         def tell() -> None:
-            for offset, story in back:
-                place = Place(target.topic, target.index, offset)
-                self.emit(Kind.PRODUCED, story, place, details(reason="redriven"), at=now)
+            places = [Place(target.topic, target.index, offset) for _, offset, _ in moved]
+            entries = [(letter, story) for letter, _, story in moved]
+            traces.emit(Kind.PRODUCED, entries, details(reason="redriven"), at=now, new_places=places)
 
-        self.go_on(target, back, appended.pending, tell)
+        self.go_on(target, [(offset, story) for _, offset, story in moved], appended.pending, tell)
 
     # -- records that wait -----------------------------------------------------------------------------------------
     def fired(self, traces: PartitionTraces, due: Sequence[Parked], appended: Appended) -> None:
@@ -141,7 +151,7 @@ class Tracer:
 
         def tell() -> None:
             for offset, entry, more in moved:
-                traces.emit(Kind.FIRED, entry, more, at=now, moves_to=offset)
+                traces.emit(Kind.FIRED, [entry], more, at=now, new_places=[traces.home.place(offset)])
 
         entries = [(offset, story) for offset, (_, story), _ in moved]
         self.go_on(traces.partition, entries, appended.pending, tell)
@@ -149,4 +159,4 @@ class Tracer:
     def cancelled(self, traces: PartitionTraces, parked: Parked, reason: str) -> None:
         story = traces.story_of(parked.slot, parked.record) if parked.record is not None else None
         if story is not None:
-            traces.emit(Kind.CANCELLED, (parked.slot, story), details(reason=reason))
+            traces.emit(Kind.CANCELLED, [(parked.slot, story)], details(reason=reason), at=self._clock.now())
