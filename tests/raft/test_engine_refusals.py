@@ -60,6 +60,7 @@ def test_a_header_is_read_without_a_group() -> None:
         a_header(kind=MessageKind.APPEND, to=3, sender=1, term=2),  # to somebody else
         a_header(kind=MessageKind.APPEND, to=2, sender=2, term=2),  # from itself
         a_header(kind=MessageKind.APPEND, to=2, sender=1),  # without a term
+        a_header(kind=MessageKind.APPEND, to=2, sender=1, term=2, index=99),  # after an entry of no term
         a_header(kind=2, to=2, sender=3, term=2),  # a forwarded proposal
         a_header(kind=0, to=2, sender=3, term=2),  # "campaign!"
         a_header(kind=13, to=2, sender=3, term=2),  # "lead!"

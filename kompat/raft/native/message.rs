@@ -174,6 +174,9 @@ fn is_from_peers(kind: MessageType) -> bool {
 
 fn check_append(message: &eraftpb::Message) -> PyResult<()> {
     let (mut index, mut term) = (message.index, message.log_term);
+    if (index == 0) != (term == 0) {
+        return Err(refused(format!("entries after {index} of term {term}"))); // term 0 is raft-rs's word for "not there"
+    }
     for entry in message.entries.iter() {
         if entry.index != index + 1 || entry.term < term || entry.term > message.term {
             return Err(refused(format!("entry {} of term {} after {index} of term {term}", entry.index, entry.term)));
