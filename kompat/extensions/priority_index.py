@@ -14,6 +14,7 @@ from kompat.log.partition import Partition
 from kompat.share.machine.classes import CLASSES, ByClass, RankedBatch
 from kompat.share.machine.order import ByOffset, Order
 
+BYTES_AT_ONCE = 16 << 10  # about a thousand runs
 FORGOTTEN_AT_ONCE = 500  # states: the rest follows with the next turn
 
 
@@ -38,7 +39,7 @@ class PriorityIndex:
         return self._newest
 
     def find(self, class_: int, first: int, end: int, limit: int) -> list[RankedBatch]:
-        found = self._view.range(priority.name_of(class_, first), priority.name_of(class_, end), limit)
+        found = self._view.range(priority.name_of(class_, first), priority.name_of(class_, end), limit, BYTES_AT_ONCE)
         return [priority.decode(value) for _, value in found]
 
     # -- what happens to the log -----------------------------------------------------------------------------------

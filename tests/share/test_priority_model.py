@@ -24,6 +24,7 @@ class Index:
 
     def __init__(self) -> None:
         self.batches: dict[int, list[RankedBatch]] = defaultdict(list)
+        self.most = 1000  # at once
 
     def add(self, first: int, ranked: Sequence[Ranked | None]) -> None:
         runs: dict[int, list[RankedRun]] = defaultdict(list)
@@ -40,7 +41,7 @@ class Index:
         return [self.batches[each][-1].last if self.batches[each] else -1 for each in range(CLASSES)]
 
     def find(self, priority: int, first: int, end: int, limit: int) -> list[RankedBatch]:
-        return [each for each in self.batches[priority] if first <= each.last < end][:limit]
+        return [each for each in self.batches[priority] if first <= each.last < end][: min(limit, self.most)]
 
 
 class PriorityWalk(Walk):
@@ -49,6 +50,7 @@ class PriorityWalk(Walk):
         super().__init__(seed)
         self.order = ByClass(self.index)
         self.aging_ms = self.random.choice((0, 100, 1000, 30_000))
+        self.index.most = self.random.choice((1, 3, 1000))
         self.is_plain = self.random.random() < 0.3  # most batches have nothing in them
         self.most_runs = self.random.choice((5, 1000))
         self.readable = 0

@@ -59,7 +59,8 @@ class Ranked(Protocol):
         ...
 
     def find(self, priority: int, first: int, end: int, limit: int) -> list[RankedBatch]:
-        """The batches with records of a class that end in [first, end), in order, as many as the limit allows."""
+        """The batches with records of a class that end in [first, end), in order: as many as the limit allows, or fewer
+        where they hold much, but at least one."""
         ...
 
 
@@ -112,6 +113,11 @@ class _Look:
         self.pages -= 1
         return self.ranked.find(priority, first, self.moment.end, limit)
 
+    def known_until(self, priority: int, found: Sequence[RankedBatch]) -> int:
+        """Up to where a class is known, after something was found of it, or nothing."""
+        is_all = not found or found[-1].last >= self.newest[priority]
+        return self.moment.end if is_all else found[-1].last + 1
+
 
 class _Lane:
     def __init__(self, priority: int, start: int) -> None:
@@ -158,7 +164,7 @@ class _Lane:
         if begin is None:
             return False
         batches = look.find(self.priority, begin, PAGE)
-        self._position = batches[-1].last + 1 if len(batches) == PAGE else look.moment.end
+        self._position = look.known_until(self.priority, batches)
         self._pieces += [
             _Piece(run.first, run.last, batch.came, run.expires)
             for batch in batches
@@ -190,8 +196,7 @@ class _DefaultLane(_Lane):
         for priority in range(CLASSES):
             batches = look.find(priority, begin, PAGE)
             known += [(*run, batch.came, priority) for batch in batches for run in batch.runs if run.last >= begin]
-            if len(batches) == PAGE:
-                until = min(until, batches[-1].last + 1)
+            until = min(until, look.known_until(priority, batches))
         known.sort()
         if known:
             self._date(known[0][3])
