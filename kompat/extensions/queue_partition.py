@@ -41,7 +41,7 @@ from kompat.share.machine.messages import AckType, AcquireMode
 from kompat.share.receipts import Receipt, member_of
 from kompat.share.requests import FetchedPartition, FetchRequest, TopicIdPartition
 from kompat.share.service import ShareService
-from kompat.types import Millis, Offset
+from kompat.types import LeaderEpoch, Millis, Offset
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,11 @@ BYTES_AT_ONCE = 1 << 20  # and bytes, if it is more than one record
 WAIT_MS = 60_000  # then it is looked anew: where the source was deleted and made again, it is another one
 TIDY_SECONDS = 0.2  # after something was settled
 ERRORS_TOLD = 100  # of one batch
+
+
+def leads(log: Partition) -> bool:
+    """Does this broker lead it?"""
+    return log.replica is None or log.replica.is_leading
 
 
 class Queue(Protocol):
@@ -63,6 +68,10 @@ class Queue(Protocol):
         ...
 
     def is_source(self, partition: TopicIdPartition) -> bool: ...
+
+    def is_here(self, partition: TopicIdPartition) -> bool:
+        """Does this broker lead it?"""
+        ...
 
     def settled(self) -> None:
         """Something in flight was acknowledged, or its lock has ended: soon, let partitions tidy up and deliver more."""
@@ -94,6 +103,7 @@ class QueuePartition:
         self._lock = b""  # of what is being fetched
         self._given: dict[Offset, _Given] = {}  # in flight, by their offsets here, ascending
         self._end = partition.log_end_offset  # after the newest delivery
+        self._epoch = LeaderEpoch(-1)  # in which this broker led the partition when it last delivered
         self._watched: set[LivePartition] = set()
         self._tidying: asyncio.TimerHandle | None = None
 
@@ -112,7 +122,7 @@ class QueuePartition:
 
     def deliver(self) -> bool:
         """Look for something to deliver, if somebody waits for it: whether some is on its way into the log."""
-        if self._fetching is not None or not self._readers or self.partition.is_dropped:
+        if self._fetching is not None or not self._readers or not self._is_open():
             return False
         room = min(AT_ONCE, self.partition.config.kompat_queue_max_in_flight - self._count_in_flight())
         if room <= 0:
@@ -134,6 +144,17 @@ class QueuePartition:
             return self._fetched(fetching)
         fetching.add_done_callback(self._fetched_later)
         return False
+
+    def _is_open(self) -> bool:
+        """Is it this broker that delivers? One that begins to knows of no deliveries, so those that are there are void."""
+        if self.partition.is_dropped or not leads(self.partition):
+            return False
+        if self._epoch != self.partition.leader_epoch:
+            self._epoch = self.partition.leader_epoch
+            self._given.clear()
+            self._end = self.partition.log_end_offset
+            self.tidy_soon()
+        return True
 
     def look_again(self) -> None:
         """There may be more to look at."""
@@ -219,7 +240,7 @@ class QueuePartition:
             self._unwatch()
         floor = next(iter(self._given.values())).floor if self._given else self._end
         floor = min(floor, self.partition.high_watermark)
-        if floor > self.partition.log_start_offset and not self.partition.is_dropped:
+        if floor > self.partition.log_start_offset and self._is_open():
             self._spawn(self._move_start(floor))
 
     async def _move_start(self, floor: Offset) -> None:
@@ -230,7 +251,7 @@ class QueuePartition:
 
     async def begin(self) -> None:
         """Forget the deliveries of an earlier process."""
-        if self.partition.high_watermark > self.partition.log_start_offset:
+        if self.partition.high_watermark > self.partition.log_start_offset and self._is_open():
             await self._move_start(self.partition.high_watermark)
 
     def close(self) -> None:
@@ -250,15 +271,17 @@ class QueuePartition:
         judging = _Judging(self._queue, self._live_now)
         for record in iterate(batch):
             judging.look_at(record)
-        for live, words in judging.end():
-            written = live.settle([each.said for each in words])
-            if written.error is not None:
-                raise written.error
+        written = [live.settle([each.said for each in words]) for live, words in judging.end()]
+        for each in written:
+            if each.error is not None:
+                raise each.error
         left = empty_batch(header)
-        return Diverted(left, read_header(left), ())
+        return Diverted(left, read_header(left), (), [each for each in written if not each.is_done])
 
     def _live_now(self, partition: TopicIdPartition) -> LivePartition:
         """A share partition whose changes are written in this turn. Raises KafkaError."""
+        if not self._queue.is_here(partition):
+            raise HeaderError(f"{queue_acks.ACK_ID}: acknowledge the delivery in the partition that it was read from")
         found = self._shares.find(self._queue.group_id, partition)
         if isinstance(found, KafkaError):
             raise found

@@ -17,7 +17,7 @@ from kompat.cluster.queue_rules import SOURCE
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
 from kompat.errors import KafkaError
-from kompat.extensions.queue_partition import QueuePartition
+from kompat.extensions.queue_partition import QueuePartition, leads
 from kompat.log.manager import Logs
 from kompat.share.requests import TopicIdPartition
 from kompat.share.service import ShareService
@@ -79,7 +79,7 @@ class QueueTopics:
             return
         queue = self._queues.get(topic.id)
         if queue is None:
-            queue = self._queues[topic.id] = _Queue(topic.name, source, self._cluster, self._shares)
+            queue = self._queues[topic.id] = _Queue(topic.name, source, self._cluster, self._logs, self._shares)
         for state in topic.partitions[len(queue.partitions) :]:
             log = self._logs.find_by_id(topic.id, state.index)
             if log is None:
@@ -108,11 +108,12 @@ class QueueTopics:
 class _Queue:
     """One queue topic."""
 
-    def __init__(self, group_id: str, source: str, cluster: ClusterService, shares: ShareService) -> None:
+    def __init__(self, group_id: str, source: str, cluster: ClusterService, logs: Logs, shares: ShareService) -> None:
         self.group_id = group_id
         self.source = source
         self.partitions: list[QueuePartition] = []
         self._cluster = cluster
+        self._logs = logs
         self._shares = shares
         self._turn = 0
         self._waking: asyncio.Handle | None = None
@@ -121,21 +122,31 @@ class _Queue:
         topic = self._cluster.topic(self.source)
         if topic is None:
             return ()
-        ours, theirs = len(self.partitions), len(topic.partitions)
-        found = range(index, theirs, ours) if index < theirs else [index % theirs]
+        # Of several brokers, each delivers what it leads: there the group's state is.
+        ours = [each.partition.index for each in self.partitions if leads(each.partition)]
+        theirs = [each for each in _partitions(topic) if self.is_here(each)]
+        if index not in ours or not theirs:
+            return ()
+        place = ours.index(index)
+        found = theirs[place :: len(ours)] or [theirs[place % len(theirs)]]
         self._turn += 1
         start = self._turn % len(found)
-        return [TopicIdPartition(topic.id, each) for each in (*found[start:], *found[:start])]
+        return [*found[start:], *found[:start]]
 
     def is_source(self, partition: TopicIdPartition) -> bool:
         topic = self._cluster.topic(self.source)
         return topic is not None and topic.id == partition.topic_id and partition.partition < len(topic.partitions)
 
+    def is_here(self, partition: TopicIdPartition) -> bool:
+        log = self._logs.find_by_id(*partition)
+        return log is not None and leads(log)
+
     def load(self) -> None:
         """Have the group's state at hand when the first acknowledgement comes."""
         topic = self._cluster.topic(self.source)
         for partition in _partitions(topic) if topic is not None else ():
-            self._shares.find(self.group_id, partition)
+            if self.is_here(partition):
+                self._shares.find(self.group_id, partition)
 
     def settled(self) -> None:
         """Not at once: whoever tells is in the middle of something."""

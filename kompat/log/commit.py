@@ -6,7 +6,7 @@ share the next sync, so the disk's latency is paid once for all of them.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
@@ -68,6 +68,27 @@ def settle(pending: Pending, error: KafkaError | None) -> None:
     for failure in pending.resolve(error):
         context = {"message": "a commit callback failed", "exception": failure}
         asyncio.get_running_loop().call_exception_handler(context)
+
+
+def all_of(promises: Sequence[Pending]) -> Pending:
+    """A promise that all of these are kept; broken as the first of them that is, when all have ended."""
+    different = list(dict.fromkeys(promises))
+    if len(different) == 1:
+        return different[0]
+    whole = Pending()
+    left = len(different)
+
+    def one_ended(_: Pending) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            errors = [each.error for each in different if each.error is not None]
+            for failure in whole.resolve(errors[0] if errors else None):
+                raise failure
+
+    for each in different:
+        each.add_done_callback(one_ended)
+    return whole
 
 
 class GroupCommit:

@@ -23,6 +23,7 @@ class Diverted(NamedTuple):
     batch: Writable
     header: BatchHeader
     writes: Sequence[StateWrite]
+    also: Sequence[Pending] = ()  # what else has to be kept before the producer is told
 
 
 class Intake(Protocol):

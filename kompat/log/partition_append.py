@@ -7,7 +7,7 @@ from typing import Final
 
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log import checkpoint, recovery, validation
-from kompat.log.commit import Pending
+from kompat.log.commit import Pending, all_of
 from kompat.log.intake import StateWrite
 from kompat.log.partition_core import CHECKPOINT_EVERY, TIME_INDEX_EVERY, LogCore
 from kompat.log.producers import PastBatch
@@ -32,6 +32,7 @@ class Appending(LogCore):
             self._check_open(origin)
         now, config, state, intake = self._clock.now(), self.config, self.state, self.intake
         marker = heeded = None
+        also: Sequence[Pending] = ()
         if origin is Origin.CLIENT:
             names = intake.names if intake is not None and config.kompat_extensions_enable else NO_NAMES
             batch, header, named = validation.prepare(*validation.single_batch(records), config, now, names)
@@ -42,7 +43,7 @@ class Appending(LogCore):
             if intake is not None and (named or config.wants_all):
                 heeded = intake
                 diverted = intake.divert(batch, header, named, state.log_end_offset, now)
-                batch, header, writes = diverted or (batch, header, writes)
+                batch, header, writes, also = diverted or (batch, header, writes, also)
         else:
             batch, header = validation.finish(records, config, now)
             marker = self._admit_internal(batch, header)
@@ -63,6 +64,7 @@ class Appending(LogCore):
             self._stage_states(writes, turn)
         if heeded is not None:
             heeded.appended(base, committed)
+            committed = all_of([committed, *also])
         return Appended(base, entry.last_offset, Millis(append_time), state.log_start_offset, committed, turn)
 
     def _note_producer(self, entry: Entry, marker: tuple[ControlType, int] | None) -> None:
