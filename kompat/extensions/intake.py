@@ -18,7 +18,7 @@ from kompat.extensions.priority import Ranks
 from kompat.extensions.priority_index import PriorityIndex
 from kompat.extensions.states import Draft, View
 from kompat.extensions.timers import Timers
-from kompat.extensions.tracing.partition import Chosen, PartitionTraces
+from kompat.extensions.tracing.partition import Choosing, PartitionTraces
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.commit import Pending
 from kompat.log.intake import Diverted, StateWrite
@@ -75,12 +75,12 @@ class PartitionIntake:
         self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
     ) -> Diverted | None:
         """What the headers ask for, but for the order."""
-        chosen = self.traces.choose(base_offset, header.record_count, now, all_wait=self.lanes.is_on)
         if not (
             named & (headers.STRICT | headers.PRIORITIES) or (named & headers.CONTEXT and self.traces.tracer.has_room)
         ):
-            self._trace_unopened(chosen)
+            self._trace_unopened(base_offset, header.record_count, now)
             return None
+        chosen = self.traces.choose(base_offset, header.record_count, now, all_wait=self.lanes.is_on)
         taking = _Taking(self, header, base_offset, now, chosen)
         for record in iterate(batch):
             taking.look_at(record)
@@ -93,11 +93,16 @@ class PartitionIntake:
         left = keep_records(batch, lambda record: record.offset not in taking.gone) or empty_batch(header)
         return Diverted(left, read_header(left), writes)
 
-    def _trace_unopened(self, chosen: Chosen) -> None:
+    def _trace_unopened(self, base_offset: Offset, count: int, now: Millis) -> None:
         """Records that are traced by the topic's rate are known by their offsets."""
-        if self.partition.config.kompat_extensions_enable:
+        if not self.partition.config.kompat_extensions_enable or not self.traces.parts:
+            self.traces.plan(None)
+        elif self.lanes.is_on:
+            chosen = self.traces.choose(base_offset, count, now, all_wait=True)
             chosen.end(())
-        self.traces.plan(chosen if chosen else None)
+            self.traces.plan(chosen if chosen else None)
+        else:
+            self.traces.sample(base_offset, count, now)
 
     def end_transaction(self, producer_id: int, *, commits: bool) -> Sequence[StateWrite]:
         start = self.transaction_start(producer_id)
@@ -163,7 +168,7 @@ class _Taking:
     """One batch, record by record."""
 
     def __init__(
-        self, intake: PartitionIntake, header: BatchHeader, base_offset: Offset, now: Millis, chosen: Chosen
+        self, intake: PartitionIntake, header: BatchHeader, base_offset: Offset, now: Millis, chosen: Choosing
     ) -> None:
         self._config = intake.partition.config
         self._traces = intake.traces

@@ -39,7 +39,7 @@ RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 class Story:
     """Whose story it is: what all events of one record have in common, wherever it goes."""
 
-    __slots__ = ("is_own", "key", "message_id", "parent_id", "record", "text", "trace_id")
+    __slots__ = ("is_own", "key", "message_id", "parent_id", "record", "spread", "text", "trace_id")
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class Story:
         self.record = record  # where it was first: topic/partition/offset
         # Both are needed for each of its events.
         digits = trace_id.hex()
+        self.spread = int.from_bytes(trace_id[-4:], "big")  # the end of an id is random in any case
         self.key = digits.encode()  # of its events' records
         text = f'"trace_id":"{digits}","record":{quoted(record)}'
         if parent_id:

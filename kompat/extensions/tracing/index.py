@@ -101,5 +101,5 @@ def batches_before(offset: int) -> tuple[bytes, bytes]:
 
 
 def home_of(trace_id: bytes, partitions: int) -> int:
-    """The partition that a trace's events are in. The end of an id is random in any case."""
+    """The partition that a trace's events are in: see Story.spread."""
     return int.from_bytes(trace_id[-4:], "big") % partitions

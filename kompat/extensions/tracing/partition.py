@@ -28,20 +28,38 @@ _NAMES = (headers.TRACE, headers.TRACEPARENT)
 class Chosen:
     """The traced records of one batch that comes in."""
 
-    __slots__ = ("_home", "_sampled", "all_wait", "at", "base", "dues", "entries", "replaced")
+    __slots__ = ("all_wait", "at", "base", "dues", "entries", "replaced")
 
-    def __init__(
-        self, home: TracedHome, base: int, count: int, parts: int, at: Millis, *, all_wait: bool = False
-    ) -> None:
-        """`parts`: of a million records, how many are traced in any case. `all_wait`: none of them is in the log yet."""
-        self._home = home
-        self._sampled = dict.fromkeys(context.sampled(base, base + count, parts)) if parts else {}
+    def __init__(self, base: int, at: Millis, entries: list[Entry], *, all_wait: bool = False) -> None:
+        """`all_wait`: none of them is in the log yet."""
         self.base = base
         self.at = at
-        self.entries: list[Entry] = []
-        self.dues: dict[int, Millis] = {}  # of those that wait
+        self.entries = entries
         self.all_wait = all_wait
+        self.dues: dict[int, Millis] = {}  # of those that wait
         self.replaced: list[Entry] = []  # that will not be delivered
+
+    @property
+    def found(self) -> list[Entry]:
+        """Those that are in the log: what waits leaves its offset empty, and nobody reads it there."""
+        if self.all_wait:
+            return []
+        return [entry for entry in self.entries if entry[0] not in self.dues] if self.dues else self.entries
+
+    def __bool__(self) -> bool:
+        return bool(self.entries or self.replaced)
+
+
+class Choosing(Chosen):
+    """As Chosen, while the records are looked at."""
+
+    __slots__ = ("_home", "_sampled")
+
+    def __init__(self, home: TracedHome, base: int, count: int, parts: int, at: Millis, *, all_wait: bool) -> None:
+        """`parts`: of a million records, how many are traced in any case."""
+        super().__init__(base, at, [], all_wait=all_wait)
+        self._home = home
+        self._sampled = dict.fromkeys(context.sampled(base, base + count, parts))
 
     def take(self, offset: int, asked: Asked, due: Millis | None) -> None:
         """A record that asks for something; `due`, where it has to wait."""
@@ -54,19 +72,10 @@ class Chosen:
 
     def end(self, gone: Collection[int]) -> None:
         """All have been looked at that ask for something; these places in the batch are empty now."""
-        story, base = self._home.story, self.base
-        left = [(offset, story(offset)) for offset in self._sampled if not gone or offset - base not in gone]
-        self.entries = sorted(self.entries + left, key=_offset_of) if self.entries else left
-
-    @property
-    def found(self) -> list[Entry]:
-        """Those that are in the log: what waits leaves its offset empty, and nobody reads it there."""
-        if self.all_wait:
-            return []
-        return [entry for entry in self.entries if entry[0] not in self.dues] if self.dues else self.entries
-
-    def __bool__(self) -> bool:
-        return bool(self.entries or self.replaced)
+        left = [offset for offset in self._sampled if offset - self.base not in gone]
+        if left:
+            self.entries += [(offset, self._home.story(offset)) for offset in left]
+            self.entries.sort(key=lambda entry: entry[0])
 
 
 class Fresh:
@@ -129,8 +138,14 @@ class PartitionTraces:
         """Of a million records, how many are traced in any case."""
         return context.per_million(self.partition.config.kompat_trace_sample)
 
-    def choose(self, base: int, count: int, now: Millis, *, all_wait: bool) -> Chosen:
-        return Chosen(self.home, base, count, self.parts, now, all_wait=all_wait)
+    def sample(self, base: int, count: int, now: Millis) -> None:
+        """A batch is about to be appended of which nobody looks at the records: those traced by the rate are planned."""
+        story = self.home.story
+        found = [(offset, story(offset)) for offset in context.sampled(base, base + count, self.parts)]
+        self._chosen = Chosen(base, now, found) if found else None
+
+    def choose(self, base: int, count: int, now: Millis, *, all_wait: bool) -> Choosing:
+        return Choosing(self.home, base, count, self.parts, now, all_wait=all_wait)
 
     def story_of(self, slot: int, record: Record) -> Story | None:
         """That of a record that waits, or has waited, at a slot; None: it is not traced."""
@@ -264,10 +279,6 @@ class PartitionTraces:
                 self._known.unsaved()
         except KafkaError:  # what is traced must not fail because of that: whoever reads the log next will say so
             self._known = TracedOffsets()
-
-
-def _offset_of(entry: Entry) -> int:
-    return entry[0]
 
 
 def _asked_for(home: TracedHome, offset: int, asked: Asked, *, is_sampled: bool) -> Story | None:

@@ -139,12 +139,12 @@ class Recorder:
     # -- writing ---------------------------------------------------------------------------------------------------
     def _write(self, happened: Sequence[Happening], partitions: Sequence[Partition]) -> None:
         homes: dict[int, tuple[list[Row], list[Record]]] = defaultdict(lambda: ([], []))
-        home_of, count = index.home_of, len(partitions)
+        count = len(partitions)
         for happening in happened:
             at, entries = happening.at, happening.entries
             for number, value in enumerate(happening.values()):
                 story = entries[number][1]
-                rows, records = homes[home_of(story.trace_id, count)]
+                rows, records = homes[story.spread % count]
                 records.append(Record(len(records), at, story.key, value))
                 rows.append((happening, number))
         for home, (rows, records) in homes.items():
