@@ -37,7 +37,8 @@ async def build(
     host, port = await peers.listen(where.host, where.port)
     peer = Address(named[me].host if me in named else _reachable(host), port)
     broker = Broker(me, config["broker.rack"], _advertised(config, kafka, peer), peer)
-    member = Member(MemberSettings(broker, named), peers, replication)
+    interval = config["leader.imbalance.check.interval.seconds"] if config["auto.leader.rebalance.enable"] else 0
+    member = Member(MemberSettings(broker, named, interval), peers, replication)
     replication.listener = member.leadership
 
     def up(node: NodeId) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from kompat.cluster.asking import Asking
 from kompat.cluster.calls import Call
 from kompat.cluster.controller import Controller, Handler, Metadata
 from kompat.cluster.leaders import Leaders
@@ -30,6 +31,7 @@ NUDGES, NUDGE_AFTER = 5, 0.02  # seconds, and longer every time
 class MemberSettings:
     broker: Broker  # this one, as it registers
     named: Mapping[NodeId, Address]  # the brokers that the cluster consists of at first, by their settings
+    rebalance_seconds: float = 0  # between two looks for partitions that their preferred replica should lead; 0: never
 
 
 class Links(Linking, Protocol):
@@ -65,6 +67,7 @@ class Owner(Metadata, Protocol):
 
 class Member:
     def __init__(self, settings: MemberSettings, peers: Links, replication: Replication) -> None:
+        self._settings = settings
         self.me = settings.broker.node_id
         self.broker = settings.broker
         self.named = settings.named
@@ -73,6 +76,7 @@ class Member:
         self.leaders = Leaders()
         self.network = Network(self.me, peers, self.leaders, settings.named)
         self.leadership = Leadership(self.network)
+        self.asking = Asking(self.me, peers, self.leaders)
         self._owner: Owner
         self.controller: Controller
         self.moving: Moving
@@ -91,6 +95,8 @@ class Member:
             Call.HELLO: self._formation.on_hello,
             Call.LEADERS: self.network.on_leaders,
             Call.TRANSFER: self._on_transfer,
+            Call.ASK: self.asking.on_ask,
+            Call.APPEND: self.asking.on_append,
             Call.CONTROL: self.controller.on_call(Call.CONTROL),
             Call.FORWARD: self.controller.on_call(Call.FORWARD),
         }
@@ -104,12 +110,22 @@ class Member:
         voters = await self._formation.first_voters()
         self.place(self._owner.log, voters)
         self.leadership.start()
+        if self._settings.rebalance_seconds:
+            self._upkeep = asyncio.ensure_future(self._rebalance(self._settings.rebalance_seconds))
+
+    async def _rebalance(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            self.moving.restore_preferred()
 
     async def join(self) -> None:
         await self._formation.join(self.broker)
 
     async def close(self) -> None:
         self._governing.stop()
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.gather(self._upkeep, return_exceptions=True)
         await self.moving.close()
         await self.leadership.close()
         await self.network.close()

@@ -40,12 +40,16 @@ class Moving:
         self._controller = controller
         self._wanted = wanted
         self._tasks: dict[LogId, asyncio.Task[None]] = {}
+        self._towards: dict[LogId, Sequence[NodeId]] = {}  # what each of them works for
         self._room = asyncio.Semaphore(AT_ONCE)
+        self._is_closed = False
 
     async def close(self) -> None:
-        for task in self._tasks.values():
+        self._is_closed = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- when to look ----------------------------------------------------------------------------------------------
     def leading(self, partition: Partition, epoch: LeaderEpoch) -> None:
@@ -56,18 +60,25 @@ class Moving:
 
     def look(self, log_id: LogId) -> None:
         """See whether a partition's members are to be others."""
-        if log_id in self._tasks or not self._is_due(log_id):
+        under_way = self._tasks.get(log_id)
+        if under_way is not None:
+            wanted = self._wanted(log_id)
+            if wanted is None or wanted.target != self._towards.get(log_id):
+                under_way.cancel()  # it may wait for a broker that never comes; what it has done stays done
+            return
+        if not self._is_due(log_id):
             return
         task = self._tasks[log_id] = asyncio.ensure_future(self._settle(log_id))
         task.add_done_callback(lambda done: self._settled(log_id, done))
 
     def _settled(self, log_id: LogId, done: asyncio.Task[None]) -> None:
         self._tasks.pop(log_id, None)
-        if not done.cancelled():
-            if done.exception() is not None:
-                log.error("a partition cannot be moved", exc_info=done.exception(), extra={"log": str(log_id)})
-            else:
-                self.look(log_id)  # it may have been sent elsewhere meanwhile
+        if self._is_closed:
+            return
+        if not done.cancelled() and done.exception() is not None:
+            log.error("a partition cannot be moved", exc_info=done.exception(), extra={"log": str(log_id)})
+        else:
+            self.look(log_id)  # it may have been sent elsewhere meanwhile
 
     def _is_due(self, log_id: LogId) -> bool:
         wanted, replica = self._wanted(log_id), self._leadership.replica(log_id)
@@ -82,6 +93,7 @@ class Moving:
                 wanted, replica = self._wanted(log_id), self._leadership.replica(log_id)
                 try:
                     if wanted is not None:
+                        self._towards[log_id] = wanted.target
                         await self._step(log_id, wanted, replica)
                 except KafkaError as error:
                     log.info("a move is tried again", extra={"log": str(log_id), "reason": error})
