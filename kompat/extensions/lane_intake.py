@@ -19,6 +19,7 @@ from kompat.log.validation import Writable
 from kompat.protocol.records import BatchHeader, Record, build_batch, empty_batch, iterate, read_header
 from kompat.types import Millis, Offset
 
+RUN_RECORDS = 10_000  # of one run: it is opened whole, however few of it are released
 ROOM_FOR_HEADERS = 256  # bytes that a record may grow by on its way into the log
 
 
@@ -53,7 +54,7 @@ class LaneIntake:
         self, left: Diverted, named: int, base_offset: Offset, now: Millis, transaction: Transaction | None
     ) -> Diverted:
         """Park what is left of a batch for the log."""
-        batch, header, writes = left
+        batch, header = left.batch, left.header
         if not header.record_count:
             return left
         if len(batch) + ROOM_FOR_HEADERS > self._partition.config.segment_bytes:
@@ -69,7 +70,7 @@ class LaneIntake:
                 waiting.park_undecided(run, transaction.producer_id)
         waiting.finish()
         shell = empty_batch(header)
-        return Diverted(shell, read_header(shell), [*writes, *draft.writes()])
+        return left._replace(batch=shell, header=read_header(shell), writes=[*left.writes, *draft.writes()])
 
     def enter(self, records: Sequence[Record], codec: int, now: Millis) -> list[StateWrite]:
         """What was delayed and is due waits for its turn; the records look as they will in the log."""
@@ -96,16 +97,26 @@ class LaneIntake:
 
 
 def _runs(batch: Writable, header: BatchHeader, named: int, slot: Offset, now: Millis) -> list[Run]:
-    codec = header.compression
-    if not named & headers.PRIORITIES:
-        return [Run(DEFAULT_PRIORITY, header.record_count, codec, now, slot, batch)]
+    codec, count = header.compression, header.record_count
+    is_small = count <= RUN_RECORDS
+    if is_small and not named & headers.PRIORITIES:
+        return [Run(DEFAULT_PRIORITY, count, codec, now, slot, batch)]
     by_class = _by_class(iterate(batch))
-    if len(by_class) == 1:
-        return [Run(priority, header.record_count, codec, now, slot, batch) for priority in by_class]
+    if is_small and len(by_class) == 1:
+        return [Run(priority, count, codec, now, slot, batch) for priority in by_class]
     return [
-        Run(priority, len(records), codec, now, slot, build_batch(records, compression=codec))
+        _part(records[at : at + RUN_RECORDS], priority, codec, now, slot)
         for priority, records in by_class.items()
+        for at in range(0, len(records), RUN_RECORDS)
     ]
+
+
+def _part(records: list[Record], priority: int, codec: int, now: Millis, slot: Offset) -> Run:
+    """Some records of a batch, as a run that begins with the first of them."""
+    first = records[0].offset
+    for record in records:
+        record.offset -= first
+    return Run(priority, len(records), codec, now, Offset(slot + first), build_batch(records, compression=codec))
 
 
 def _by_class(records: Iterable[Record]) -> dict[int, list[Record]]:

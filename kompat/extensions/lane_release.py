@@ -31,10 +31,10 @@ from kompat.types import Millis, Offset
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 2000  # records that one append releases, where all are to be
+AT_ONCE = 1000  # records that one append releases, where all are to be
 BYTES_AT_ONCE = 256 * 1024  # if it is more than one record
-RUNS_KEPT = 16  # that are released in parts, and so are needed again soon
-KEPT_BYTES = 1 << 20  # of one run, at most
+KEPT_BYTES = 32 << 20  # of runs that are released in parts, and so are needed again soon; of all partitions
+RECORD_BYTES = 400  # that a record takes in memory besides its value, about
 
 FindCommitted = Callable[[str, int], Offset | None]
 
@@ -255,21 +255,26 @@ class LaneRelease:
 
 @dataclass(slots=True)
 class OpenedRuns:
-    """Records of runs that are released in parts, of all partitions: a few."""
+    """Records of runs that are released in parts: as many as there is room for, the newest."""
 
-    _runs: dict[bytes, list[Record]] = field(default_factory=dict)
+    _runs: dict[bytes, tuple[list[Record], int]] = field(default_factory=dict)  # and about how many bytes they take
+    _size: int = 0
 
     def take(self, run: bytes) -> list[Record] | None:
-        return self._runs.pop(run, None)
+        records, size = self._runs.pop(run, (None, 0))
+        self._size -= size
+        return records
 
     def keep(self, run: bytes, records: list[Record]) -> None:
-        if sum(len(record.value or b"") for record in records) <= KEPT_BYTES:
-            self._runs[run] = records
-            if len(self._runs) > RUNS_KEPT:
-                del self._runs[next(iter(self._runs))]
+        size = sum(len(record.value or b"") for record in records) + RECORD_BYTES * len(records)
+        self._runs[run] = records, size
+        self._size += size
+        while self._size > KEPT_BYTES:
+            self.take(next(iter(self._runs)))
 
     def clear(self) -> None:
         self._runs.clear()
+        self._size = 0
 
 
 def _is_empty(view: View) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kompat.errors import ErrorCode
-from kompat.extensions import lane_release
+from kompat.extensions import lane_intake, lane_release, lanes
 from kompat.extensions.headers import DEFAULT_PRIORITY
 from kompat.log.partition import Isolation
 from kompat.protocol.records import Compression, ControlType, Record, build_batch, iterate
@@ -196,6 +196,22 @@ def test_a_batch_that_would_not_fit_in_a_segment_is_refused_when_it_comes() -> N
     log = LanesLog(segment_bytes=1000)
 
     assert log.refuse(build_batch([message("x" * 900, now=log.now)])).code is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_a_large_batch_is_parked_in_parts(monkeypatch: pytest.MonkeyPatch, is_transactional: bool) -> None:
+    monkeypatch.setattr(lane_intake, "RUN_RECORDS", 10)
+    log = LanesLog(kompat_priority_release_max_records=7)
+    log.send("before", priority=9)
+    ids = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0} if is_transactional else {}
+    slot = mixed(log, *[None] * 35, is_transactional=is_transactional, compression=Compression.LZ4, **ids)
+    if is_transactional:
+        log.end_transaction(ControlType.COMMIT, 1)
+    assert len(log.intake.view.range(lanes.QUEUE, lanes.QUEUE + b"\xff")) == 5
+
+    assert log.drain() == ["before"] + [f"None-{place}" for place in range(35)]
+    assert slots_of([r for r in log.records() if r.key == b"k"]) == [0, *range(slot, slot + 35)]
+    assert log.lanes.statistics().size == 0
 
 
 # -- delay ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kompat.extensions import firing, lane_release
+from kompat.extensions import firing, lane_intake, lane_release
 from kompat.log.partition import Partition
 from kompat.protocol.records import ControlType, Record
 from tests.extensions.lanes_support import LanesLog
@@ -323,6 +323,8 @@ def few_at_once() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(firing, "AT_ONCE", AT_ONCE)
         patch.setattr(lane_release, "AT_ONCE", AT_ONCE)
+        patch.setattr(lane_release, "KEPT_BYTES", 1500)  # some runs, but not all
+        patch.setattr(lane_intake, "RUN_RECORDS", 4)
         yield
 
 

@@ -114,6 +114,25 @@ def test_the_setting_can_be_turned_off_and_on(ask: Asker) -> None:
     assert fetch(ask, topic, position)[0] == [b"3-1", b"2-0"]
 
 
+def test_a_fetch_behind_a_full_window_goes_on_with_a_groups_commit(ask: Asker) -> None:
+    topic = a_topic(ask, kompat_priority_window="1")
+    produce(ask, topic, 1, 9)
+    first, position = fetch(ask, topic, 0)
+    assert (first, fetch(ask, topic, position, max_wait_ms=50)[0]) == ([b"9-1"], [])
+
+    timer = Timer(0.1, commit, (ask, topic, position))
+    timer.start()
+    assert fetch(ask, topic, position)[0] == [b"1-0"]
+    timer.join()
+
+
+def commit(ask: Asker, topic: str, offset: int) -> None:
+    partitions = [{"partition_index": 0, "committed_offset": offset}]
+    group = {"group_id": f"group-{topic}", "generation_id_or_member_epoch": -1, "member_id": ""}
+    answer = ask("OffsetCommit", 8, topics=[{"name": topic, "partitions": partitions}], **group)
+    assert answer.topics[0].partitions[0].error_code == 0
+
+
 def test_a_share_groups_fetch_is_a_demand_too(ask: Asker) -> None:
     topic = a_topic(ask, kompat_priority_release_max_records="2")
     described = ask("Metadata", 12, topics=[{"name": topic, "topic_id": None}])
