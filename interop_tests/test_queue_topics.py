@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
@@ -28,11 +27,12 @@ def ours(broker: AnyBroker) -> None:
         pytest.skip("queue topics are kompat's")
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[ServedBroker]:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedBroker]:
+    """A broker that may be killed; each test has topics of its own there."""
     if external() is not None:
         pytest.skip("the broker under test is not ours to restart")
-    running = ServedBroker(tmp_path / "served")
+    running = ServedBroker(tmp_path_factory.mktemp("served"))
     try:
         running.start()
         yield running
@@ -343,3 +343,35 @@ class Desk:
                 return
             assert time.monotonic() < deadline, outcome
             self.look()
+
+
+def test_kills_in_the_middle_of_the_work_lose_and_double_nothing(served: ServedBroker) -> None:
+    """No delivery comes after the acknowledgement that its producer was told of."""
+    orders, queue = orders_and_queue(
+        Topics(served.bootstrap), kompat_queue_lock_ms=60_000, kompat_queue_max_in_flight=20
+    )
+    wanted = {f"{i}" for i in range(150)}
+    send(served.bootstrap, orders, *wanted)
+    worker = Worker(served.bootstrap, queue, in_group=False)
+    ends: dict[str, int] = {}
+    wrong: list[str] = []
+    kills = [30, 75, 120]
+    deadline = time.monotonic() + 90
+    while len(ends) < len(wanted) and time.monotonic() < deadline:
+        record = worker.poll(0.1)
+        if record is None:
+            continue
+        if record.offset > ends.get(text(record), record.offset):
+            wrong.append(text(record))
+        [outcome] = worker.say("accept", record)
+        if isinstance(outcome, int):  # else it has been delivered anew
+            ends.setdefault(text(record), outcome)
+        if kills and len(ends) >= kills[0]:
+            kills.pop(0)
+            served.kill()
+            served.start()
+    surplus = worker.take(1, seconds=0.5)
+    worker.close()
+
+    assert (set(ends), wrong, surplus, kills) == (wanted, [], [], [])
+    assert "available=0, in_flight=0" in served.call("queues", "statistics", queue, orders)
