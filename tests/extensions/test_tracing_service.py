@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -183,4 +185,29 @@ async def test_the_index_goes_with_the_events_that_retention_takes() -> None:
     assert len(await broker.traces.by_message_id("m-59")) == 1
     kept = sum(1 for log in broker.trace_partitions() for _ in log.store.states(b"e/m"))
     assert 0 < kept < 30
+    await broker.tracer.recorder.close()
+
+
+async def test_what_cannot_be_written_at_home_is_written_where_this_broker_leads() -> None:
+    broker = TracedBroker()
+    [orders] = broker.open("orders")
+    await broker.send(orders, "first", trace="1")
+    await broker.tracer.recorder.settle()
+    followed, *led = broker.trace_partitions()
+    followed.replica = cast("Any", SimpleNamespace(is_leading=False))
+    before = followed.log_end_offset
+
+    for number in range(20):
+        await broker.send(orders, "v", trace="1", msg_id=str(number))
+
+    for number in range(20):
+        assert len(await broker.traces.by_message_id(str(number))) == 1
+    assert followed.log_end_offset == before
+    for log in led:
+        log.replica = cast("Any", SimpleNamespace(is_leading=False))
+    await broker.send(orders, "lost", trace="1")
+    await broker.tracer.recorder.settle()
+    assert broker.traces.statistics.dropped == 2
+    for log in (followed, *led):
+        log.replica = None
     await broker.tracer.recorder.close()

@@ -98,8 +98,3 @@ def batch_of(trace_name: bytes) -> int:
 def batches_before(offset: int) -> tuple[bytes, bytes]:
     """The range of the names of batches that begin before an offset."""
     return BATCH, BATCH + _OFFSET.pack(offset)
-
-
-def home_of(trace_id: bytes, partitions: int) -> int:
-    """The partition that a trace's events are in: see Story.spread."""
-    return int.from_bytes(trace_id[-4:], "big") % partitions

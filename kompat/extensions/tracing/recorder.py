@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from kompat.errors import DamagedData, KafkaError, StorageError
+from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.extensions.tracing import index
 from kompat.extensions.tracing.events import Happening
 from kompat.extensions.tracing.index import Row
@@ -149,7 +149,7 @@ class Recorder:
                 rows.append((happening, number))
         for home, (rows, records) in homes.items():
             try:
-                self._append(partitions[home], rows, records)
+                self._append(_led(partitions, home), rows, records)
             except (KafkaError, StorageError, DamagedData) as error:
                 self._failed(len(rows), error)
 
@@ -212,3 +212,11 @@ class Recorder:
                     partition.write_states(writes)
             except (StorageError, DamagedData) as error:
                 logger.warning("the index of traces cannot be cleaned: %s", error)
+
+
+def _led(partitions: Sequence[Partition], home: int) -> Partition:
+    """The home, or where another broker leads that, one that this broker leads."""
+    led = [each for each in partitions if each.replica is None or each.replica.is_leading]
+    if not led:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker leads no partition of the topic for traces")
+    return partitions[home] if partitions[home] in led else led[home % len(led)]

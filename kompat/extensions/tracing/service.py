@@ -119,16 +119,13 @@ class TraceService:
 
     # -- reading ---------------------------------------------------------------------------------------------------
     async def _stories(self, trace_id: bytes) -> list[Timeline]:
-        partitions = self._partitions()
-        if not partitions:
-            return []
-        home = partitions[index.home_of(trace_id, len(partitions))]
-        names = home.store.state_range(*index.trace_range(trace_id), MOST_BATCHES, NO_LIMIT)
+        """In a cluster, brokers write what they see where they lead: so it may be in any partition."""
         found: list[TraceEvent] = []
-        for name, _ in names:
-            base = index.batch_of(name)
-            if base >= home.log_start_offset:
-                found += await _events_of(home, Offset(base), trace_id.hex())
+        for partition in self._partitions():
+            names = partition.store.state_range(*index.trace_range(trace_id), MOST_BATCHES, NO_LIMIT)
+            for base in (index.batch_of(name) for name, _ in names):
+                if base >= partition.log_start_offset:
+                    found += await _events_of(partition, Offset(base), trace_id.hex())
         return timelines(found)
 
 
