@@ -18,6 +18,8 @@ from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
 from kompat.config.broker import BrokerConfig
 from kompat.config.topics import topic_config
+from kompat.coordination.shards import Partitions
+from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.priority_index import order_of
 from kompat.groups.config import ConsumerGroupSettings, GroupSettings, MigrationPolicy, ShareGroupSettings
 from kompat.groups.machine.topics import TopicInfo
@@ -25,16 +27,16 @@ from kompat.groups.records import Assignment
 from kompat.groups.service import GroupService
 from kompat.log.manager import Logs
 from kompat.log.partition import Origin, Partition
-from kompat.protocol.records import ControlType, control_batch
 from kompat.share.dead_letters import DeadLetterWriter, Profile
 from kompat.share.events import SILENT, ShareEvents
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.offsets import ShareOffsets
 from kompat.share.requests import TopicIdPartition
 from kompat.share.service import ShareService
+from kompat.transaction_links import TransactionLinks
 from kompat.txn.machine import TransactionMachine
-from kompat.txn.service import Marker, TransactionService
-from kompat.types import Offset, TopicPartition
+from kompat.txn.service import TransactionService
+from kompat.types import LeaderEpoch, LogId, Offset
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
@@ -56,9 +58,9 @@ class Coordinators:
         self._cluster = cluster
         self._logs = logs
         self._clock = clock
-        self._found: dict[str, tuple[Topic | None, Sequence[Partition]]] = {}
+        self._found: dict[str, tuple[Topic | None, Partitions]] = {}
         self.shares = ShareService(
-            *self.internal(SHARES),
+            *self._coordinated(SHARES),
             logs=logs,
             settings=self._share_settings,
             clock=clock,
@@ -68,24 +70,31 @@ class Coordinators:
             events=share_events,
         )
         self.groups = GroupService(
-            *self.internal(OFFSETS),
+            *self._coordinated(OFFSETS),
             settings=self._group_settings,
             topics=ClusterTopics(cluster),
             clock=clock,
             share_states=ShareStates(self.shares.offsets),
         )
+        links = TransactionLinks(cluster, logs, clock)
         self.transactions = TransactionService(
-            *self.internal(TRANSACTIONS),
+            *self._coordinated(TRANSACTIONS),
             make=self._transaction_machine,
             next_producer_id=cluster.next_producer_id,
-            markers=self,
+            markers=links,
             clock=clock,
         )
+
+        links.bind(self.groups, self.transactions)
+        if cluster.member is not None:
+            cluster.member.asking.serve_appends(self._append_here)
 
     def start(self) -> None:
         self.groups.start()
         self.transactions.start()
         self.shares.start()
+        if self._cluster.member is not None:
+            self._cluster.member.leadership.watch(self)
         self._cluster.watch(self._changed)
         self._config.watch(lambda _: self._settings_changed())
 
@@ -109,27 +118,61 @@ class Coordinators:
     def internal(
         self, name: str
     ) -> tuple[Callable[[], Sequence[Partition]], Callable[[], Awaitable[Sequence[Partition]]]]:
-        """The partitions of an internal topic: those that exist, and those that are made to."""
+        """The partitions of an internal topic that are here: those that exist, and those that are made to."""
+        existing, ensure = self._coordinated(name)
 
-        def existing() -> Sequence[Partition]:
+        async def ensured() -> Sequence[Partition]:
+            return _here(await ensure())
+
+        return lambda: _here(existing()), ensured
+
+    def _coordinated(self, name: str) -> tuple[Callable[[], Partitions], Callable[[], Awaitable[Partitions]]]:
+        """All partitions of an internal topic, also those that are on other brokers."""
+
+        def existing() -> Partitions:
             topic = self._cluster.topic(name)
             return self._partitions(topic) if topic is not None else ()
 
-        async def ensure() -> Sequence[Partition]:
+        async def ensure() -> Partitions:
             return self._partitions(await self._cluster.ensure_internal_topic(name))
 
         return existing, ensure
 
-    def _partitions(self, topic: Topic) -> Sequence[Partition]:
+    def _partitions(self, topic: Topic) -> Partitions:
         """Asked for with every command, so what was found is kept while the topic is the same."""
         known_topic, known = self._found.get(topic.name, (None, ()))
         if known_topic is topic:
             return known
-        found = (self._logs.find_by_id(topic.id, each.index) for each in topic.partitions)
-        partitions = [partition for partition in found if partition is not None]
-        if len(partitions) == len(topic.partitions):
+        partitions = [self._logs.find_by_id(topic.id, each.index) for each in topic.partitions]
+        if None not in partitions:
             self._found[topic.name] = (topic, partitions)
         return partitions
+
+    async def _append_here(self, log_id: LogId, batch: memoryview) -> Offset:
+        """For another broker."""
+        log = self._logs.find_by_id(log_id.topic_id, log_id.partition)
+        if log is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        appended = log.append(batch, origin=Origin.INTERNAL)
+        await appended.pending.wait()
+        return appended.base_offset
+
+    # -- who coordinates -------------------------------------------------------------------------------------------
+    def leading(self, partition: Partition, _epoch: LeaderEpoch) -> None:
+        if partition.topic == OFFSETS:
+            self.groups.leading(partition)
+        elif partition.topic == TRANSACTIONS:
+            self.transactions.leading(partition)
+        elif partition.topic == SHARES:
+            self.shares.leading(partition)
+
+    def following(self, partition: Partition) -> None:
+        if partition.topic == OFFSETS:
+            self.groups.following(partition)
+        elif partition.topic == TRANSACTIONS:
+            self.transactions.following(partition)
+        elif partition.topic == SHARES:
+            self.shares.following(partition)
 
     # -- settings --------------------------------------------------------------------------------------------------
     def _transaction_machine(self) -> TransactionMachine:
@@ -215,7 +258,7 @@ class Coordinators:
         if name in refusals:
             raise refusals[name]
         found = self._cluster.topic(name)
-        return self._partitions(found) if found is not None else ()
+        return _here(self._partitions(found)) if found is not None else ()
 
     def _letter_profile(self, group_id: str) -> Profile:
         return Profile(self._cluster.group_setting(group_id, "kompat.deadletter.headers"))
@@ -228,24 +271,9 @@ class Coordinators:
             assignment_interval_ms=setting("share.assignment.interval.ms"),
         )
 
-    # -- markers ---------------------------------------------------------------------------------------------------
-    async def write(self, partition: TopicPartition, marker: Marker) -> None:
-        """The end of a transaction in one partition. Where that is of the offsets, groups have to know of it."""
-        if partition.topic == OFFSETS:
-            await self.groups.end_transaction(
-                partition.partition, marker.producer_id, marker.producer_epoch, commit=marker.commit
-            )
-            return
-        log = self._logs.find(partition.topic, partition.partition)
-        if log is not None:
-            batch = control_batch(
-                ControlType.COMMIT if marker.commit else ControlType.ABORT,
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-                coordinator_epoch=marker.coordinator_epoch,
-                timestamp=self._clock.now(),
-            )
-            await log.append(memoryview(batch), origin=Origin.INTERNAL).pending.wait()
+
+def _here(partitions: Partitions) -> list[Partition]:
+    return [partition for partition in partitions if partition is not None]
 
 
 class ShareStates:

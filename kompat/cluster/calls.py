@@ -15,6 +15,8 @@ class Call(IntEnum):
     FORWARD = 18  # a client's request for the controller
     LEADERS = 19  # what the sender leads
     TRANSFER = 20  # give the lead of a partition to another replica
+    ASK = 21  # a command for a partition's leader
+    APPEND = 22  # a batch for a partition that the receiver leads
 
 
 class Calling(Protocol):

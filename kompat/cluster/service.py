@@ -37,7 +37,7 @@ from kompat.coordination.runtime import Runtime
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.manager import Logs
 from kompat.log.partition import Partition
-from kompat.types import LeaderEpoch, LogId, NodeId, Offset, ProducerId
+from kompat.types import LeaderEpoch, LogId, NodeId, Offset, ProducerId, TopicPartition
 
 __all__ = ["ClusterService", "PartitionState", "Topic"]
 
@@ -182,6 +182,11 @@ class ClusterService(SettingsView):
         topic = self.image.topics_by_id.get(log_id.topic_id)
         known = topic is not None and log_id.partition < len(topic.partitions)
         return topic.partitions[log_id.partition] if topic is not None and known else None
+
+    def has_partition(self, partition: TopicPartition) -> bool:
+        """On whatever broker."""
+        topic = self.topic(partition.topic)
+        return topic is not None and 0 <= partition.partition < len(topic.partitions)
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
         return self.image.topics_by_id.get(topic_id)

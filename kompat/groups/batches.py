@@ -6,7 +6,7 @@ transaction's end is a control batch: so the log itself tells what is pending.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from kompat.groups import record_codec
@@ -30,8 +30,7 @@ class GroupCodec:
 
 
 class GroupBatches:
-    def __init__(self, coordinator_epoch: Callable[[], int]) -> None:
-        self._coordinator_epoch = coordinator_epoch
+    def __init__(self) -> None:
         self._codec = GroupCodec()
 
     def encode(self, records: Sequence[GroupRecord], now: Millis) -> Iterator[bytearray]:
@@ -59,7 +58,7 @@ class GroupBatches:
             ControlType.COMMIT if record.is_commit else ControlType.ABORT,
             producer_id=record.producer_id,
             producer_epoch=record.producer_epoch,
-            coordinator_epoch=self._coordinator_epoch(),
+            coordinator_epoch=record.coordinator_epoch,
             timestamp=now,
         )
 

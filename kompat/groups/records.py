@@ -54,6 +54,7 @@ class EndTransaction:
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     is_commit: bool
+    coordinator_epoch: int = field(default=0, compare=False)  # of who has decided it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from uuid import UUID
 from kompat.clock import Clock
 from kompat.coordination.decision import Decision
 from kompat.coordination.runtime import Runtime
-from kompat.coordination.shards import FAILURES, Shards
+from kompat.coordination.shards import FAILURES, Partitions, Shards
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups import commits
 from kompat.groups.batches import GroupBatches, GroupCodec
@@ -62,8 +62,8 @@ Command = Callable[[GroupMachine], Decision[GroupRecord, Outcome[T]]]
 class GroupService:
     def __init__(
         self,
-        existing: Callable[[], Sequence[Partition]],
-        ensure: Callable[[], Awaitable[Sequence[Partition]]],
+        existing: Callable[[], Partitions],
+        ensure: Callable[[], Awaitable[Partitions]],
         *,
         settings: Callable[[], GroupSettings],
         topics: Topics,
@@ -94,10 +94,11 @@ class GroupService:
             GroupCodec(),
             partition,
             clock=self._clock,
-            batches=GroupBatches(lambda: partition.leader_epoch),
+            batches=GroupBatches(),
             listener=waiting,
             ticked=_deliver,
             failures=FAILURES,
+            is_leading=partition.is_led,
         )
 
     def start(self) -> None:
@@ -114,6 +115,17 @@ class GroupService:
     def dismiss(self) -> None:
         """Send those who wait for their group to look for another coordinator."""
         for waiting in self._waiting.values():
+            waiting.dismiss()
+
+    def leading(self, partition: Partition) -> None:
+        """This broker coordinates the groups of a partition of the offsets from now on."""
+        self._shards.lead(partition)
+
+    def following(self, partition: Partition) -> None:
+        """It does not any more."""
+        self._shards.resign(partition)
+        waiting = self._waiting.get(partition.index)
+        if waiting is not None:
             waiting.dismiss()
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
@@ -232,7 +244,9 @@ class GroupService:
         wanted = tuple(topics)
         return await self._at_home(group_id, lambda m: m.delete_offsets(group_id, wanted, self._clock.now()))
 
-    async def end_transaction(self, index: int, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
+    async def end_transaction(
+        self, index: int, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int
+    ) -> None:
         """A transaction's end reaches partition `index` of the offsets."""
         runtime = self._shards.at(index)
         if runtime is not None:
@@ -242,7 +256,9 @@ class GroupService:
             def command(machine: GroupMachine) -> Decision[GroupRecord, Outcome[None]]:
                 if commit and self.events is not None and self.events.is_active:
                     moved[:] = commits.of_transaction(machine, producer_id)
-                return machine.end_transaction(*producer, is_commit=commit, now=self._clock.now())
+                return machine.end_transaction(
+                    *producer, is_commit=commit, now=self._clock.now(), coordinator_epoch=coordinator_epoch
+                )
 
             await self._run(runtime, command)
             self._tell(moved)

@@ -46,7 +46,7 @@ async def handle(ctx: Context, req: AddPartitionsToTxnRequest) -> AddPartitionsT
 
 async def _add(ctx: Context, transactional_id: str, producer: Producer, topics: Topics, version: int) -> Judge:
     wanted = _named(topics)
-    unknown = {p for p in wanted if ctx.services.logs.find(p.topic, p.partition) is None}
+    unknown = {p for p in wanted if not ctx.services.cluster.has_partition(p)}
     if unknown:
         return lambda p: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if p in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
     try:

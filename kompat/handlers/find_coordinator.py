@@ -1,6 +1,7 @@
 """FindCoordinator (key 10, v0-6): which broker coordinates a group, a transactional id or a share partition.
 
-v4+ asks for many keys at once; the answer has the request's order. Share keys (v6) are `group:topic id:partition`.
+v4+ asks for many keys at once; the answer has the request's order. Share keys (v6) are `group:topic id:partition`. In a
+cluster it is the broker that leads the partition of an internal topic that the key lives in.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ import base64
 import binascii
 from enum import IntEnum
 
+from kompat.cluster.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from kompat.coordination.shards import home_of
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.addresses import this_broker
+from kompat.handlers.addresses import Endpoint, endpoint_of, this_broker
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from kompat.types import LogId, NodeId
 
 FIRST_VERSION_WITH_MANY_KEYS = 4
 FIRST_VERSION_WITH_SHARE = 6
 NO_NODE = -1
+WAIT_SECONDS = 2.0  # for a new topic's partitions to have leaders
 
 
 class KeyType(IntEnum):
@@ -26,12 +31,19 @@ class KeyType(IntEnum):
     SHARE = 2
 
 
-def handle(ctx: Context, req: FindCoordinatorRequest) -> FindCoordinatorResponse:
+HOMES = {
+    KeyType.GROUP: CONSUMER_OFFSETS,
+    KeyType.TRANSACTION: TRANSACTION_STATE,
+    KeyType.SHARE: SHARE_GROUP_STATE,
+}
+
+
+async def handle(ctx: Context, req: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if req.key_type not in set(KeyType):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     many = ctx.api_version >= FIRST_VERSION_WITH_MANY_KEYS
     keys = req.coordinator_keys if many else [req.key]
-    coordinators = [_coordinator(ctx, req.key_type, key) for key in keys]
+    coordinators = [await _coordinator(ctx, req.key_type, key) for key in keys]
     if many:
         return FindCoordinatorResponse(coordinators=coordinators)
     only = coordinators[0]
@@ -42,13 +54,35 @@ def handle(ctx: Context, req: FindCoordinatorRequest) -> FindCoordinatorResponse
     )
 
 
-def _coordinator(ctx: Context, key_type: int, key: str) -> FindCoordinatorResponse.Coordinator:
+async def _coordinator(ctx: Context, key_type: int, key: str) -> FindCoordinatorResponse.Coordinator:
     if key_type == KeyType.SHARE and not (ctx.api_version >= FIRST_VERSION_WITH_SHARE and _is_share_key(key)):
         return _nobody(key, ErrorCode.INVALID_REQUEST)
-    broker = this_broker(ctx)
+    broker = await _leader(ctx, KeyType(key_type), key)
+    if broker is None:
+        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
     return FindCoordinatorResponse.Coordinator(
         key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_code=ErrorCode.NONE, error_message=""
     )
+
+
+async def _leader(ctx: Context, key_type: KeyType, key: str) -> Endpoint | None:
+    cluster = ctx.services.cluster
+    if cluster.member is None:
+        return this_broker(ctx)
+    try:
+        topic = await cluster.ensure_internal_topic(HOMES[key_type])
+    except KafkaError:  # too few brokers, or no controller
+        return None
+    home = LogId(topic.id, home_of(key, len(topic.partitions)))
+    await cluster.member.network.until(lambda: _led(ctx, home) is not None, WAIT_SECONDS)
+    leader = _led(ctx, home)
+    return endpoint_of(ctx, leader) if leader is not None else None
+
+
+def _led(ctx: Context, home: LogId) -> NodeId | None:
+    member = ctx.services.cluster.member
+    led = member.leaders.of(home) if member is not None else None
+    return led.leader if led is not None else None
 
 
 def _nobody(key: str, code: ErrorCode, message: str = "") -> FindCoordinatorResponse.Coordinator:

@@ -23,7 +23,6 @@ from kompat.types import TopicPartition
 
 FIRST_VERSION_WITH_IMPLICIT_ADD = 12
 FIRST_VERSION_WITH_ABORTABLE = 11
-EPOCH_BUMPING_CLIENT = 2
 # The coordinator is not ready: what producers of every age retry is NOT_ENOUGH_REPLICAS.
 RETRIED = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -84,7 +83,7 @@ async def admit(ctx: Context, transactional_id: str, partition: Partition, recor
     transactions = ctx.services.transactions
     try:
         if ctx.api_version >= FIRST_VERSION_WITH_IMPLICIT_ADD:
-            await transactions.add_patiently(transactional_id, producer, [wanted], client_version=EPOCH_BUMPING_CLIENT)
+            await transactions.add_patiently(transactional_id, producer, [wanted])
         elif ctx.services.config["transaction.partition.verification.enable"]:
             return await verified(transactions, transactional_id, producer, partition)
     except KafkaError as error:

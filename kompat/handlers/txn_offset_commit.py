@@ -17,7 +17,6 @@ from kompat.txn.machine import Producer
 
 FIRST_VERSION_WITH_ABORTABLE = 4
 FIRST_VERSION_THAT_ADDS = 5
-EPOCH_BUMPING_CLIENT = 2
 
 TopicAnswer = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 PartitionAnswer = TopicAnswer.TxnOffsetCommitResponsePartition
@@ -71,7 +70,7 @@ async def _take_part(ctx: Context, req: TxnOffsetCommitRequest) -> Guard | None:
         return Guard(partition, producer.id)
     transactions = ctx.services.transactions
     if ctx.api_version >= FIRST_VERSION_THAT_ADDS:
-        await transactions.add_patiently(req.transactional_id, producer, [home], client_version=EPOCH_BUMPING_CLIENT)
+        await transactions.add_patiently(req.transactional_id, producer, [home])
     elif ctx.services.config["transaction.partition.verification.enable"]:
         return await verified(transactions, req.transactional_id, producer, partition)
     return None

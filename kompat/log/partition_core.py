@@ -101,6 +101,11 @@ class LogCore:
 
     # -- what it knows ---------------------------------------------------------------------------------------------
     @property
+    def is_led(self) -> bool:
+        """Does this broker lead it?"""
+        return self.replica is None or self.replica.is_leading
+
+    @property
     def log_start_offset(self) -> Offset:
         return self.state.log_start_offset
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from kompat.clock import Clock
 from kompat.coordination.runtime import Runtime
-from kompat.coordination.shards import Shards
+from kompat.coordination.shards import Partitions, Shards
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.commit import Pending
 from kompat.log.manager import Logs
@@ -51,8 +51,8 @@ class DeadLetters(Protocol):
 class ShareService:
     def __init__(
         self,
-        existing: Callable[[], Sequence[Partition]],
-        ensure: Callable[[], Awaitable[Sequence[Partition]]],
+        existing: Callable[[], Partitions],
+        ensure: Callable[[], Awaitable[Partitions]],
         *,
         logs: Logs,
         settings: Callable[[str], ShareSettings],
@@ -86,12 +86,21 @@ class ShareService:
             partition,
             clock=self._clock,
             store=partition.store,
+            is_leading=partition.is_led,
         )
 
     def start(self) -> None:
         """Take up what was under way, while clients are served already."""
         if self._dead_letters is not None:
             self._spawn(self._resume_dead_letters())
+
+    def leading(self, partition: Partition) -> None:
+        """This broker keeps the states of a partition of `__share_group_state` from now on."""
+        self._shards.lead(partition)
+
+    def following(self, partition: Partition) -> None:
+        """It does not any more."""
+        self._shards.resign(partition)
 
     async def close(self) -> None:
         for live in self._live.values():

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from kompat.clock import Clock
 from kompat.coordination.runtime import Runtime
-from kompat.coordination.shards import FAILURES, Shards
+from kompat.coordination.shards import FAILURES, Partitions, Shards
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.partition import Partition
 from kompat.txn import records
@@ -31,6 +31,9 @@ LONGEST_RETRY_SECONDS = 5.0
 AFTER_A_BUG_SECONDS = 5.0  # not at once: what fails for ever would do nothing else
 ADD_RETRY_SECONDS = 0.02  # while the previous transaction's markers are on their way
 ADD_RETRIES = 5
+EPOCH_BUMPING_CLIENT = 2
+# Another end has been written to the partition already: a later one, or this one by a later coordinator.
+_WRITTEN_LATER = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,16 @@ class MarkerWriter(Protocol):
         ...
 
 
+class Elsewhere(Protocol):
+    """Transactions that another broker coordinates."""
+
+    async def add(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
+        """By a producer that speaks transaction.version 2."""
+        ...
+
+    async def verify(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None: ...
+
+
 class TransactionCodec:
     """Records as keys and values of `__transaction_state`."""
 
@@ -62,8 +75,8 @@ class TransactionCodec:
 class TransactionService:
     def __init__(
         self,
-        existing: Callable[[], Sequence[Partition]],
-        ensure: Callable[[], Awaitable[Sequence[Partition]]],
+        existing: Callable[[], Partitions],
+        ensure: Callable[[], Awaitable[Partitions]],
         *,
         make: Callable[[], TransactionMachine],
         next_producer_id: Callable[[], Awaitable[int]],
@@ -79,11 +92,18 @@ class TransactionService:
         self._again: set[str] = set()  # those among them that were prepared once more
         self._starting: asyncio.Future[None] | None = None
         self._is_closed = False
+        self.elsewhere: Elsewhere | None = None  # set from above, where there are other brokers
 
     def _runtime(self, partition: Partition) -> Runtime[TransactionMachine, Record]:
         listener = _Completer(self, partition)
         runtime: Runtime[TransactionMachine, Record] = Runtime(
-            self._make, TransactionCodec(), partition, clock=self._clock, listener=listener, failures=FAILURES
+            self._make,
+            TransactionCodec(),
+            partition,
+            clock=self._clock,
+            listener=listener,
+            failures=FAILURES,
+            is_leading=partition.is_led,
         )
         listener.runtime = runtime
         return runtime
@@ -92,6 +112,14 @@ class TransactionService:
         """Take up what was under way, while clients are served already: a command waits for its partition."""
         self._starting = asyncio.ensure_future(self._shards.start())
         self._starting.add_done_callback(_log_failure)
+
+    def leading(self, partition: Partition) -> None:
+        """This broker coordinates the transactions of a partition from now on."""
+        self._shards.lead(partition)
+
+    def following(self, partition: Partition) -> None:
+        """It does not any more: whoever does completes them."""
+        self._shards.resign(partition)
 
     async def close(self) -> None:
         self._is_closed = True
@@ -126,21 +154,46 @@ class TransactionService:
             )
         )
 
-    async def add_patiently(
-        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition], *, client_version: int
+    async def add_for_another(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
     ) -> None:
-        """Like add_partitions, but a transaction that is about to complete is waited for a moment."""
+        """For a broker that has a batch of a producer that speaks transaction.version 2."""
+        await self.add_partitions(transactional_id, producer, partitions, client_version=EPOCH_BUMPING_CLIENT)
+
+    async def add_patiently(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Whoever coordinates it. A transaction that is about to complete is waited for a moment."""
         wanted = tuple(partitions)
         for attempt in range(ADD_RETRIES + 1):
             try:
-                return await self.add_partitions(transactional_id, producer, wanted, client_version=client_version)
+                return await self._add_anywhere(transactional_id, producer, wanted)
             except KafkaError as error:
                 if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS or attempt == ADD_RETRIES:
                     raise
             await asyncio.sleep(ADD_RETRY_SECONDS)
         return None
 
+    async def _add_anywhere(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+    ) -> None:
+        try:
+            await self.add_for_another(transactional_id, producer, partitions)
+        except KafkaError as error:
+            if self.elsewhere is None or error.code is not ErrorCode.NOT_COORDINATOR:
+                raise
+            await self.elsewhere.add(transactional_id, producer, partitions)
+
     async def verify(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
+        """Whoever coordinates it."""
+        try:
+            await self.verify_here(transactional_id, producer, partition)
+        except KafkaError as error:
+            if self.elsewhere is None or error.code is not ErrorCode.NOT_COORDINATOR:
+                raise
+            await self.elsewhere.verify(transactional_id, producer, partition)
+
+    async def verify_here(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
         runtime = await self._shards.home(transactional_id)
         await runtime.run(lambda m: m.verify(transactional_id, producer, partition))
 
@@ -230,25 +283,33 @@ class TransactionService:
             coordinator_epoch=coordinator_epoch,
         )
         producer = Producer(prepared.producer_id, prepared.producer_epoch)
-        await asyncio.gather(*(self._persist(partition, marker) for partition in prepared.partitions))
+        await asyncio.gather(*(self._persist(runtime, partition, marker) for partition in prepared.partitions))
         patience = _Patience(f"the end of transaction {transactional_id} is not recorded yet")
-        while not runtime.partition.is_dropped:  # an operator may delete the topic
+        while _is_ours(runtime):
             try:
                 return await runtime.run(lambda m: m.complete(transactional_id, producer, now=self._clock.now()))
             except KafkaError as error:
                 await patience.wait(error)
         return None
 
-    async def _persist(self, partition: TopicPartition, marker: Marker) -> None:
-        """Until it is written: a decided end is never given up."""
+    async def _persist(
+        self, runtime: Runtime[TransactionMachine, Record], partition: TopicPartition, marker: Marker
+    ) -> None:
+        """Until it is written: a decided end is never given up, but to the next coordinator."""
         patience = _Patience(f"the end marker for {partition} is not written yet")
-        while True:
+        while _is_ours(runtime):
             try:
                 return await self._markers.write(partition, marker)
             except KafkaError as error:
-                if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
-                    return None  # a later end has been written there already
+                if error.code in _WRITTEN_LATER:
+                    return None
                 await patience.wait(error)
+        return None
+
+
+def _is_ours(runtime: Runtime[TransactionMachine, Record]) -> bool:
+    """An operator may delete the topic, and another broker may lead it."""
+    return runtime.is_leading and not runtime.partition.is_dropped
 
 
 class _Patience:

@@ -308,11 +308,22 @@ class GroupMachine:
         return self._stored_offsets.pending_of(ProducerId(producer_id))
 
     def end_transaction(
-        self, producer_id: ProducerId, producer_epoch: ProducerEpoch, *, is_commit: bool, now: Millis
+        self,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        *,
+        is_commit: bool,
+        now: Millis,
+        coordinator_epoch: int = 0,
     ) -> Decided[None]:
         """A transaction marker: pending offsets of the producer become true or are dropped."""
         turn = self._begin(now)
-        marker = EndTransaction(producer_id=producer_id, producer_epoch=producer_epoch, is_commit=is_commit)
+        marker = EndTransaction(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            is_commit=is_commit,
+            coordinator_epoch=coordinator_epoch,
+        )
         turn.records.append(marker)
         return turn.decide(None)
 
