@@ -104,7 +104,7 @@ def load(store: PartitionStore) -> LogState | None:
     if data is None:
         return None
     try:
-        return _decode(data, store)
+        return decode(data, store)
     except (StructError, IndexError, ValueError) as error:
         raise DamagedData(
             f"the checkpoint of a partition cannot be read ({error}); restore the data directory from a copy, "
@@ -112,7 +112,8 @@ def load(store: PartitionStore) -> LogState | None:
         ) from error
 
 
-def _decode(data: bytes, store: PartitionStore) -> LogState:
+def decode(data: bytes, store: PartitionStore) -> LogState:
+    """With the sealed segments and aborted transactions that the store has."""
     version, start_index, next_index, log_start, log_end, cleaned, epochs, sealed, aborted, producers = (
         _HEAD.unpack_from(data)
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,8 +16,6 @@ from kompat.raft.engine import ChangeKind, MembershipRefused, NotLeader, PeerPro
 from kompat.types import Millis, NodeId, Offset, RaftIndex
 
 __all__ = ["Replica", "ReplicaProgress", "Role"]
-
-logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
 BEHIND_AT_MOST = 64  # entries: what a learner may lack when it becomes a voter, so that nobody waits for it
@@ -82,7 +79,7 @@ class Replica(ReplicaCore):
             raise not_leader(error.args[0]) from None
         except MembershipRefused as error:
             raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, str(error)) from error
-        self._host.wake(self)
+        self._host.pump(self)  # now: an append in this turn has to come after it
         await self._until(lambda: self.log.applied >= index)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -126,14 +123,10 @@ class Replica(ReplicaCore):
             self._host.campaign_later(self, others.index(self._host.node_id))
 
     def peer_has_lost(self, node: NodeId) -> None:
-        """A follower's disk has lost what it had acknowledged. Raft does not expect that: only a new leader looks anew how far
-        a follower is."""
-        if self.is_leading:
-            logger.warning("%s: broker %d has lost entries; leading anew", self.partition, node)
-            self.take_up()
-            self._resign("a follower has lost entries")
-            self._host.role_changed(self)
-            self.campaign()
+        """A follower's disk has lost what it had acknowledged: its word does not count any more."""
+        if self.group.is_leader:
+            self.group.reset_peer(node)
+            self._host.wake(self)
 
     # -- in sync ---------------------------------------------------------------------------------------------------
     def look_at_followers(self, now: Millis) -> None:

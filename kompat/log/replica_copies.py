@@ -86,6 +86,7 @@ class Copies:
             replica.group.report_snapshot(to, ok=False)
             return
         state.start_index = RaftIndex(last + 1)
+        state.log_start_offset = replica.partition.log_start_offset  # the stored checkpoint may not have it yet
         replica.copies[to] = last
         logger.info("%s: broker %d gets a copy up to offset %d", replica.partition, to, state.log_end_offset)
         self._owner.spawn(self._send(replica, to, message.header, state))

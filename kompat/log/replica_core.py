@@ -61,13 +61,13 @@ class ReplicaCore(ABC):
         """Take up the group from the store; `voters` counts where there is none. None at all: wait to be added."""
         self.partition = partition
         self._host = host
-        self.log = ReplicaLog(partition)
+        self.log = ReplicaLog(partition, is_new=True)
         self._voters = voters
         self.copies: dict[NodeId, RaftIndex] = {}  # of the log up to there, on their way to followers
         self._promises: deque[Promise] = deque()
         self._waiting: deque[_Waiting] = deque()
         self._held: tuple[Pending, Ready] | None = None  # its entries wait until the log's end is cut
-        self._is_pumping = False
+        self._is_pumping = self._is_applying = False
         self._first_of_term: tuple[int, RaftIndex] | None = None  # the term that this broker leads, and its first entry
         self.is_installing = False  # a copy of the leader's log is on its way in
         self.role = Role.FOLLOWER  # LEADER only while it leads
@@ -75,6 +75,8 @@ class ReplicaCore(ABC):
         self.epoch = LeaderEpoch(0)
         self.group = host.open_group(self, self.log.load(voters))
         partition.replica = self
+        if not self.log.is_begun:
+            self.log.stage_hard()
         self._follow()
 
     def __repr__(self) -> str:
@@ -156,7 +158,8 @@ class ReplicaCore(ABC):
 
     def defer(self, changes: Sequence[Callable[[], None]]) -> Pending:
         done = self.log.defer(changes)
-        self._run_deferred()
+        if not self._is_applying:  # else when that is over
+            self._run_deferred()
         return done
 
     def may_forget_before(self, index: RaftIndex) -> RaftIndex:
@@ -183,6 +186,7 @@ class ReplicaCore(ABC):
         except (StorageError, KafkaError):
             self._is_pumping = False
             self.partition.reload()  # as if the disk had refused the turn: Raft and the log have to agree
+            self.partition.cut(RaftIndex(self.log.last + 1), self.partition.log_end_offset)  # what is staged already
         finally:
             self._is_pumping = False
 
@@ -254,7 +258,7 @@ class ReplicaCore(ABC):
         self._held = None
         self._first_of_term = None
         self.log.forget()
-        self.log = ReplicaLog(self.partition)
+        self.log = ReplicaLog(self.partition, is_new=False)
         self.group = self._host.open_group(self, self.log.load(self._voters))
         self._follow()
         self.partition.advance(self.partition.high_watermark)  # whoever waits finds the copy
@@ -262,10 +266,12 @@ class ReplicaCore(ABC):
 
     # -- what is committed -----------------------------------------------------------------------------------------
     def _apply(self, index: RaftIndex) -> None:
+        self._is_applying = True
         special = self.log.take_committed(index)
         for entry in special:
             self._apply_one(entry)
         self.group.applied(index)
+        self._is_applying = False
         if any(entry.kind is not EntryKind.NOOP for entry in special):
             self.log.stage_hard()
         self._run_deferred()
@@ -355,8 +361,5 @@ class ReplicaCore(ABC):
     def failed(self) -> None:
         """Take up the group anew from what is stored: what Raft believes may not be there."""
         self.take_up()
-        self.partition.cut(
-            RaftIndex(self.log.last + 1), self.partition.log_end_offset
-        )  # what this turn has staged so far
         self._resign("the disk refused a write")
         self._host.role_changed(self)

@@ -91,10 +91,8 @@ class Installation:
         sealed, active = self._segments[:-1], self._segments[-1]
         for segment in sealed:
             store.put_state(checkpoint.segment_name(segment.base_offset), segment.encode())
-        store.put_state(CHECKPOINT, self._checkpoint)
         await self.written()
-        state = checkpoint.load(store)
-        assert state is not None  # noqa: S101 - it has just been written
+        state = checkpoint.decode(self._checkpoint, store)
         state.segments = Segments(active, sealed)
         index, before = RaftIndex(offered.index), self._replica.log.hard
         term = max(self._term, before.term)

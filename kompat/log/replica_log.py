@@ -64,10 +64,25 @@ class Deferred:
 
 
 class ReplicaLog:
-    __slots__ = ("_deferred", "_is_stale", "applied", "hard", "last_ever", "members", "partition", "terms", "unapplied")
+    __slots__ = (
+        "_deferred",
+        "_is_stale",
+        "applied",
+        "hard",
+        "is_begun",
+        "is_new",
+        "last_ever",
+        "members",
+        "partition",
+        "terms",
+        "unapplied",
+    )
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, *, is_new: bool) -> None:
+        """`is_new`: the partition has just been opened, and takes all that it finds for committed."""
         self.partition = partition
+        self.is_new = is_new
+        self.is_begun = True  # False: there is nothing of it in the store yet
         self.hard = Hard(0, 0, RaftIndex(0), RaftIndex(0))  # as it is stored, or staged
         self.terms = Epochs()  # which began at which index
         self.members = ConfState()
@@ -85,8 +100,8 @@ class ReplicaLog:
         last_ever = states.load_number(store, states.INSTALLING)
         if hard is None:
             self._begin(voters)
-        elif last_ever is not None:
-            self._wait_for_copy(RaftIndex(last_ever), hard)
+        elif last_ever is not None:  # what has come of a copy is of no use: the next one removes it
+            self.last_ever, self.hard = RaftIndex(last_ever), hard
         else:
             self.hard = hard
             self.terms = states.load_terms(store)
@@ -110,17 +125,7 @@ class ReplicaLog:
             self.hard = Hard(term, 0, self.applied, self.applied)
             self.terms.assign(term, index)
             self.members = ConfState(list(voters))
-            partition.join_turn()
-            partition.store.put_state(CHECKPOINT, encode(state))
-        self._put_terms()
-        self._put_members()
-        self.stage_hard()
-
-    def _wait_for_copy(self, last_ever: RaftIndex, hard: Hard) -> None:
-        """A copy was on its way in when the broker stopped: what has come of it is of no use."""
-        self.last_ever, self.hard = last_ever, hard
-        self.partition.join_turn()
-        wipe(self.partition, last_ever, hard)
+        self.is_begun = False
 
     def _find_unapplied(self) -> None:
         """And the high watermark: before those that are not known to be committed."""
@@ -134,7 +139,8 @@ class ReplicaLog:
                 for entry, payload in store.full_entries(first)
             )
             high_watermark = next(store.entries(first)).base_offset
-        partition.high_watermark = high_watermark
+        # What was committed stays so; but states that came with it may have to be written again.
+        partition.high_watermark = high_watermark if self.is_new else max(high_watermark, partition.high_watermark)
         self.restore()
 
     def restore(self) -> None:
@@ -285,6 +291,11 @@ class ReplicaLog:
     def stage_hard(self) -> None:
         """With the turn that is joined for it."""
         self.partition.join_turn()
+        if not self.is_begun:
+            self.is_begun = True
+            self.partition.store.put_state(CHECKPOINT, encode(self.partition.state))
+            self._put_terms()
+            self._put_members()
         self.hard = self.hard._replace(commit=max(self.hard.commit, self.applied), applied=self.applied)
         self.partition.store.put_state(states.HARD, self.hard.encode())
         self._is_stale = False

@@ -279,7 +279,9 @@ class Replication:
 
     # -- links -----------------------------------------------------------------------------------------------------
     def peer_up(self, node: NodeId) -> None:
+        """There is a link to a broker. It may have started anew, and have lost what it had not synced."""
         self._groups.wake(node)
+        self._groups.reset_peer(node)
 
     def peer_lost(self, node: NodeId) -> None:
         """The link to a broker is gone: where it led, look for another leader soon."""

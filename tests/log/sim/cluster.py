@@ -9,8 +9,10 @@ from kompat.config.topic import TopicConfig
 from kompat.errors import KafkaError
 from kompat.log.cache import TailCache
 from kompat.log.commit import GroupCommit
+from kompat.log.intake import StateWrite
 from kompat.log.partition import Appended, Isolation, Partition
 from kompat.log.replica import Replica
+from kompat.log.replica_log import Unapplied
 from kompat.log.replication import Replication
 from kompat.log.replication_ports import ReplicationSettings
 from kompat.protocol.records import Record, build_batch, iterate, split_batches
@@ -57,7 +59,14 @@ class Node:
             cache=TailCache(1 << 16),
         )
         self.replica: Replica = self.replication.attach(self.partition, [NodeId(voter) for voter in voters])
+        self._apply_one, self.replica._apply_one = self.replica._apply_one, self._applies  # type: ignore[method-assign]
+        self.on_applied = cluster.on_applied
         self.replication.start()
+
+    def _applies(self, entry: Unapplied) -> None:
+        if not self.peers.is_dead:  # what a dead broker believes reaches nobody
+            self.on_applied(self, entry)
+        self._apply_one(entry)
 
     def _reload(self) -> None:
         if self.partition.is_staged:
@@ -75,9 +84,14 @@ class Node:
     def members_changed(self, partition: Partition) -> None:
         self.roles.append(("members", tuple(self.replica.voters)))
 
-    def append(self, *values: bytes, **options: Any) -> Appended:
+    @property
+    def is_quiet(self) -> bool:
+        """Whether what is stored is what its partition believes: nothing is on its way to the disk."""
+        return not self.partition.is_staged and not self.disk.has_staged()
+
+    def append(self, *values: bytes, writes: Sequence[StateWrite] = (), **options: Any) -> Appended:
         records = [Record(i, self.clock.now(), b"key", value) for i, value in enumerate(values)]
-        return self.partition.append(memoryview(build_batch(records, **options)))
+        return self.partition.append(memoryview(build_batch(records, **options)), writes=writes)
 
     async def values(self, offset: int = 0) -> list[bytes | None]:
         found: list[bytes | None] = []
@@ -111,6 +125,7 @@ class Cluster:
         self.quiet_after = 0
         self.engine = Settings()
         self.config = TopicConfig(**config)
+        self.on_applied: Callable[[Node, Unapplied], None] = lambda *_: None
         self.nodes: dict[int, Node] = {}
         self.disks: dict[int, SimDisk] = {}
 

@@ -49,10 +49,10 @@ class SimPeers:
     async def stream(self, to: NodeId, kind: int, head: bytes, chunks: AsyncIterator[Sequence[Buffer]]) -> memoryview:
         peer = self._network.peers.get(to)
         if peer is None or not self._is_linked(peer):
-            raise PeerUnavailable(f"no link to broker {to}")
+            raise PeerUnavailable(f"no link to broker {to}", is_sent=False)
         answer = await peer.on_stream[kind](self.me, head, self._arriving(peer, chunks))
         if not self._is_linked(peer):
-            raise PeerUnavailable(f"no link to broker {to}")
+            raise PeerUnavailable(f"no link to broker {to}", is_sent=False)
         return memoryview(answer)
 
     async def _arriving(self, peer: "SimPeers", chunks: AsyncIterator[Sequence[Buffer]]) -> AsyncIterator[memoryview]:
@@ -60,7 +60,7 @@ class SimPeers:
             joined = b"".join(chunk)
             await asyncio.sleep(self._network.delay())
             if not self._is_linked(peer):
-                raise PeerUnavailable("the link was cut")
+                raise PeerUnavailable("the link was cut", is_sent=True)
             yield memoryview(joined)
 
     def _is_linked(self, peer: "SimPeers") -> bool:

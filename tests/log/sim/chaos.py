@@ -1,0 +1,256 @@
+"""A while in the life of a cluster in which everything goes wrong that can."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from kompat.errors import KafkaError
+from kompat.log.commit import Pending
+from kompat.log.intake import StateWrite
+from kompat.types import NodeId, Offset
+from tests.log.sim.cluster import Cluster, Node, run
+from tests.log.sim.history import History, Violation
+from tests.log.sim.network import Faults
+
+STEPS = 60
+NAMES = [b"a", b"b", b"c"]
+SEGMENT_BYTES = 1200  # so that there is more than one
+
+
+class Chaos:
+    def __init__(self, cluster: Cluster, *, elections: bool = False) -> None:
+        """`elections`: brokers come back at once, and messages from before find them."""
+        self.cluster = cluster
+        self.elections = elections
+        self.random = cluster.random
+        self.history = History()
+        cluster.on_applied = self.history.applied
+        self._numbers = 0
+        self._down: dict[int, float] = {}  # until when
+        self._full: dict[int, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def go(self) -> None:
+        cluster = self.cluster
+        cluster.fsync = self.random.choice(["always", "never"])
+        cluster.start()
+        actions: dict[Callable[[], None], int] = {
+            self.append: 40,
+            self.write_states: 6,
+            self.crash: 5,
+            self.cut: 5,
+            self.heal: 6,
+            self.disturb: 5,
+            self.fill_disk: 3,
+            self.change_members: 4,
+            self.transfer: 3,
+            self.delete_records: 4,
+            self.jump: 2,
+        }
+        if self.elections:
+            actions = {self.crash: 10, self.cut: 4, self.heal: 4, self.slow_down: 3, self.append: 5}
+        for _ in range(STEPS):
+            (action,) = self.random.choices(list(actions), list(actions.values()))
+            action()
+            await self._pass(self.random.choice([0.001, 0.02, 0.1, 0.3]))
+        await self._end()
+
+    async def _pass(self, seconds: float) -> None:
+        until = self.cluster.loop.time() + seconds
+        while self.cluster.loop.time() < until:
+            await asyncio.sleep(min(seconds, 0.06))
+            self._look()
+        now = self.cluster.loop.time()
+        for node in [node for node, until in self._down.items() if until <= now]:
+            self._rise(node)
+        for node in [node for node, until in self._full.items() if until <= now]:
+            del self._full[node]
+            self.cluster.disks[node].is_full = False
+
+    def _rise(self, node: int) -> None:
+        del self._down[node]
+        self.cluster.start(node, voters=self.cluster.voters if node in self.cluster.voters else ())
+
+    def _look(self) -> None:
+        self.cluster.check()
+        for node in self.cluster.nodes.values():
+            if node.replica.is_installing:
+                self.history.copied.add(node.node_id)
+            self.history.look(node)
+            self.history.look_at_states(node)
+
+    async def _end(self) -> None:
+        """Everything is repaired: whatever was acknowledged is there, on all."""
+        cluster = self.cluster
+        cluster.network.faults = Faults()
+        for disk in cluster.disks.values():
+            disk.is_full = False
+        for node in list(self._down):
+            self._rise(node)
+        cluster.heal()
+        await self._quiet()
+        members = (await cluster.leader()).replica.voters
+        for node in [node for node in cluster.nodes if node not in members]:
+            cluster.crash(node)
+        await self._quiet()
+        await cluster.append(b"the end")
+        await self._quiet()
+        self._look()
+        self.history.look_at_end(list(cluster.nodes.values()))
+
+    async def _quiet(self) -> None:
+        await self.cluster.leader(60)
+        for task in [task for task in self._tasks if task.get_name() == "members"]:
+            await asyncio.wait_for(task, 300)
+        members = (await self.cluster.leader(60)).replica.voters
+        for node in members:
+            if node not in self.cluster.nodes:
+                self.cluster.start(node, voters=())
+
+        def is_quiet() -> bool:
+            nodes = [self.cluster.nodes[node] for node in members]
+            ends = {(node.partition.log_end_offset, node.partition.high_watermark) for node in nodes}
+            return (
+                len(ends) == 1
+                and len({node.replica.log.applied for node in nodes}) == 1
+                and all(n.is_quiet for n in nodes)
+            )
+
+        await self.cluster.until(is_quiet, 60)
+
+    # -- what happens ----------------------------------------------------------------------------------------------
+    def _any(self) -> Node | None:
+        return self.random.choice(list(self.cluster.nodes.values())) if self.cluster.nodes else None
+
+    def _leader(self) -> Node | None:
+        leaders = self.cluster.leaders
+        return self.random.choice(leaders) if leaders else None
+
+    def append(self) -> None:
+        node = self._leader()
+        for _ in range(self.random.randint(1, 5) if node is not None else 0):
+            values = [self._value() for _ in range(self.random.randint(1, 3))]
+            writes = self._writes() if self.random.random() < 0.3 else []
+            with suppress(KafkaError):
+                appended = node.append(*values, writes=writes)  # type: ignore[union-attr]
+                appended.pending.add_done_callback(partial(self._ended_append, node, appended.base_offset, values))
+
+    def _ended_append(self, node: Node, offset: int, values: list[bytes], pending: Pending) -> None:
+        if pending.error is None and not node.peers.is_dead:  # what a dead broker believes reaches nobody
+            self.history.acknowledge(offset, *values)
+
+    def _value(self) -> bytes:
+        self._numbers += 1
+        return b"%d" % self._numbers * self.random.choice([1, 1, 20])
+
+    def _writes(self) -> list[StateWrite]:
+        self._numbers += 1
+        return [(name, self.random.choice([None, b"%d" % self._numbers])) for name in self.random.sample(NAMES, 2)]
+
+    def write_states(self) -> None:
+        node = self._leader()
+        if node is not None:
+            with suppress(KafkaError):
+                node.partition.write_states(self._writes())
+
+    def crash(self) -> None:
+        node = self._any()
+        if node is not None and len(self._down) < 2:
+            of_machine = self.cluster.fsync == "always" and self.random.random() < 0.7
+            self.cluster.crash(node.node_id, of_machine=of_machine)
+            self._full.pop(node.node_id, None)
+            longest = 0.05 if self.elections else 4
+            self._down[node.node_id] = self.cluster.loop.time() + self.random.uniform(longest / 40, longest)
+
+    def cut(self) -> None:
+        nodes = [NodeId(node) for node in self.cluster.disks]
+        self.cluster.network.cut = {
+            (a, b) for a in nodes for b in nodes if a != b and self.random.random() < self.random.choice([0.2, 0.5])
+        }
+
+    def heal(self) -> None:
+        self.cluster.heal()
+
+    def disturb(self) -> None:
+        self.cluster.network.faults = Faults(
+            lost=self.random.choice([0, 0.05, 0.3]),
+            doubled=self.random.choice([0, 0.1]),
+            slowest=self.random.choice([0.001, 0.01, 0.3]),
+        )
+
+    def slow_down(self) -> None:
+        self.cluster.network.faults = Faults(slowest=self.random.choice([0.1, 1.5]))
+
+    def fill_disk(self) -> None:
+        node = self._any()
+        if node is not None:
+            node.disk.is_full = True
+            self._full[node.node_id] = self.cluster.loop.time() + self.random.uniform(0.05, 2)
+
+    def change_members(self) -> None:
+        node = self._leader()
+        if node is None or any(task.get_name() == "members" for task in self._tasks):
+            return
+        wanted = self.random.sample([1, 2, 3, 4], self.random.choice([1, 2, 3, 3]))
+        for new in wanted:
+            if new not in self.cluster.nodes and new not in self._down:
+                self.cluster.start(new, voters=())
+        self._spawn(self._change(wanted), "members")
+
+    async def _change(self, wanted: list[int]) -> None:
+        """As a controller does: ask whoever leads, until it is done, or something else matters more."""
+        for _ in range(20):
+            node = self._leader()
+            if node is not None:
+                with suppress(KafkaError, TimeoutError):
+                    await asyncio.wait_for(node.replica.change_members([NodeId(each) for each in wanted]), 5)
+                    return
+            await asyncio.sleep(0.2)
+
+    def transfer(self) -> None:
+        node = self._leader()
+        if node is not None and len(node.replica.voters) > 1:
+            to = self.random.choice([voter for voter in node.replica.voters if voter != node.node_id])
+            with suppress(KafkaError):
+                node.replica.transfer_leadership(to)
+
+    def delete_records(self) -> None:
+        node = self._leader()
+        if node is not None and node.partition.high_watermark > node.partition.log_start_offset:
+            offset = self.random.randint(node.partition.log_start_offset, node.partition.high_watermark)
+            self._spawn(self._delete(node, Offset(offset)))
+
+    async def _delete(self, node: Node, offset: Offset) -> None:
+        with suppress(KafkaError):
+            await node.partition.delete_records(offset)
+
+    def jump(self) -> None:
+        node = self._any()
+        if node is not None:
+            node.clock.ahead_ms += self.random.choice([-60_000, 60_000])
+
+    def _spawn(self, work, name: str = "") -> None:
+        task = asyncio.ensure_future(work)
+        task.set_name(name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.cluster.loop.failures.append(task.exception())  # type: ignore[arg-type]
+
+
+def simulate(seed: int, *, elections: bool = False) -> History:
+    """Live through it. Raises Violation, with the seed that shows it again."""
+
+    async def test(cluster: Cluster) -> History:
+        chaos = Chaos(cluster, elections=elections)
+        await chaos.go()
+        return chaos.history
+
+    try:
+        return run(test, seed, segment_bytes=SEGMENT_BYTES)
+    except Exception as error:
+        raise Violation(f"seed {seed}: {type(error).__name__}: {error}") from error
