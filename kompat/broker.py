@@ -62,6 +62,7 @@ class Broker:
         self._config = config
         self._clock = clock or SystemClock()
         self._built = AsyncExitStack()  # what has to be taken down again
+        self.peer: Address | None = None  # where other brokers of its cluster find it
         self._socket: socket.socket | None = None  # for clients, where its port had to be known before they may come
         self.endpoint = (config.listener.host, config.listener.port)
 
@@ -159,7 +160,9 @@ class Broker:
             self._socket = await asyncio.to_thread(_bound, host)
             self._built.callback(self._socket.close)
             self.endpoint = (host, self._socket.getsockname()[1])
-        return await build(self._config, self._clock, commit, Address(*self.endpoint), self._built)
+        member = await build(self._config, self._clock, commit, Address(*self.endpoint), self._built)
+        self.peer = member.broker.peer
+        return member
 
     async def _start_queues(self, queue_topics: QueueTopics) -> None:
         self._built.push_async_callback(queue_topics.close)

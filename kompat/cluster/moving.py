@@ -137,30 +137,37 @@ class Moving:
                 continue
             preferred = wanted.replicas[0]
             if preferred != self._me and self._network.is_up(preferred) and preferred in replica.in_sync():
-                replica.transfer_leadership(preferred)
-                given += 1
+                given += _give(replica, preferred)
         return given
 
     async def hand_over_all(self, seconds: float) -> None:
         """Before this broker stops: let others lead what they can."""
         deadline = asyncio.get_running_loop().time() + seconds
-        while self._hand_over_some() and (left := deadline - asyncio.get_running_loop().time()) > 0:
-            await self._network.until(lambda: not self._able(), min(RETRY, left))
+        while (left := deadline - asyncio.get_running_loop().time()) > 0:
+            shared = self._shared()
+            for replica, others in shared:
+                able = [node for node in others if node in replica.in_sync()]
+                if able:
+                    _give(replica, able[0])
+            if not shared or await self._network.until(lambda: not self._shared(), min(RETRY, left)):
+                return
 
-    def _hand_over_some(self) -> bool:
-        able = self._able()
-        for replica, to in able:
-            replica.transfer_leadership(to)
-        return bool(able)
-
-    def _able(self) -> list[tuple[Replica, NodeId]]:
-        """What is led here and could be led elsewhere, and by whom."""
+    def _shared(self) -> list[tuple[Replica, list[NodeId]]]:
+        """What is led here, and who else is there to lead it, in the order that spreads leaders."""
         found = []
         for partition in self._leadership.led():
             replica, wanted = self._leadership.replica(partition.log_id), self._wanted(partition.log_id)
             if replica is not None:
-                in_sync = replica.in_sync()
-                others = wanted.target if wanted is not None else in_sync  # in the order that spreads leaders
-                able = [n for n in others if n in in_sync and n != self._me and self._network.is_up(n)]
-                found += [(replica, able[0])] if able else []
+                nodes = wanted.target if wanted is not None else (*replica.voters, *replica.learners)
+                others = [node for node in nodes if node != self._me and self._network.is_up(node)]
+                found += [(replica, others)] if others else []
         return found
+
+
+def _give(replica: Replica, to: NodeId) -> bool:
+    """Whether the lead is on its way; if it is already, or cannot go, it is looked at again later."""
+    try:
+        replica.transfer_leadership(to)
+    except KafkaError:
+        return False
+    return True

@@ -3,6 +3,12 @@
     with kompat.testing.broker(num_partitions=3) as b:
         producer = Producer({"bootstrap.servers": b.bootstrap_servers})
 
+Or several of them, to see what becomes of a client when one goes:
+
+    with kompat.testing.cluster(brokers=3, default_replication_factor=3) as c:
+        producer = Producer({"bootstrap.servers": c.bootstrap_servers})
+        c.stop(2)
+
 With pytest, the fixtures `kompat_broker` and `kompat_bootstrap_servers` are there as soon as kompat is installed.
 """
 
@@ -14,7 +20,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["RunningBroker", "broker"]
+__all__ = ["RunningBroker", "RunningCluster", "broker", "cluster"]
+
+SECRET = "of a cluster in one process"  # noqa: S105 - there is nobody to keep out
 
 Setting = str | int | float | bool
 
@@ -43,6 +51,60 @@ def broker(settings: Mapping[str, Setting] | None = None, **named: Setting) -> I
         thread.stop()
 
 
+class RunningCluster:
+    """Brokers by their node ids, from 1 on."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, RunningBroker] = {}
+        self._threads: dict[int, _BrokerThread] = {}
+        self._first = ""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+
+    def start(self, *node_ids: int, settings: Mapping[str, Setting]) -> None:
+        """The first of all founds the cluster, the others join it."""
+        for node_id in node_ids:
+            own: dict[str, Setting] = {
+                "node.id": node_id,
+                "kompat.cluster.secret": SECRET,
+                "kompat.cluster.members": self._first,
+            }
+            thread = self._threads[node_id] = _BrokerThread(_texts({**settings, **own}))
+            if not self._first:
+                thread.settings["kompat.cluster.members"] = f"{node_id}@127.0.0.1:0"
+            thread.start()
+            if not self._first:
+                thread.wait_until_ready()
+                self._first = f"{node_id}@{thread.peer}"
+        for node_id in node_ids:
+            self.brokers[node_id] = self._threads[node_id].wait_until_ready()
+
+    def stop(self, node_id: int) -> None:
+        """Stop one; what it had is lost with it."""
+        del self.brokers[node_id]
+        self._threads.pop(node_id).stop()
+
+    def stop_all(self) -> None:
+        self.brokers.clear()
+        while self._threads:
+            self._threads.popitem()[1].stop()
+
+
+@contextmanager
+def cluster(
+    brokers: int = 3, settings: Mapping[str, Setting] | None = None, **named: Setting
+) -> Iterator[RunningCluster]:
+    """Run a cluster until the end of the block. Settings are those of all its brokers, as for `broker`."""
+    running = RunningCluster()
+    try:
+        running.start(*range(1, brokers + 1), settings={**(settings or {}), **named})
+        yield running
+    finally:
+        running.stop_all()
+
+
 def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
     texts = {"port": "0", "data": ":memory:"}
     for name, value in settings.items():
@@ -55,7 +117,8 @@ class _BrokerThread(threading.Thread):
 
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(name="kompat-broker", daemon=True)
-        self._settings = settings
+        self.settings = settings
+        self.peer = ""  # where other brokers find it
         self._is_up = threading.Event()
         self._running: RunningBroker | None = None
         self._error: BaseException | None = None
@@ -79,10 +142,11 @@ class _BrokerThread(threading.Thread):
 
         self._loop = asyncio.get_running_loop()
         self._end = asyncio.Event()
-        broker = Broker(load(self._settings, environ={}))
+        broker = Broker(load(self.settings, environ={}))
         await broker.start()
         try:
             self._running = RunningBroker(*broker.endpoint)
+            self.peer = str(broker.peer or "")
             self._is_up.set()
             await self._end.wait()
         finally:
