@@ -26,16 +26,18 @@ ROOM_FOR_HEADERS = 256  # bytes that a record may grow by on its way into the lo
 class LaneIntake:
     """One partition's."""
 
-    __slots__ = ("_partition", "_view", "is_used")
+    __slots__ = ("_partition", "_view", "is_used", "loads")
 
     def __init__(self, partition: Partition, view: View, *, is_extended: bool) -> None:
         self._partition = partition
         self._view = view
+        self.loads = 0  # how often all had to be looked at anew
         self.load(is_extended=is_extended)
 
     def load(self, *, is_extended: bool) -> None:
         """See whether the store holds something; only where extensions are used at all, there can be."""
         self.is_used = is_extended and self._view.get(lanes.SUMMARY) is not None
+        self.loads += 1
 
     def staged(self, writes: Sequence[StateWrite]) -> None:
         if not self.is_used:

@@ -18,6 +18,7 @@ from kompat.clock import Clock
 from kompat.config.topic import TopicConfig
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions import headers, lanes
+from kompat.extensions.lane_intake import LaneIntake
 from kompat.extensions.lanes import Lanes, Limit, Summary, Taken
 from kompat.extensions.outstanding import Outstanding
 from kompat.extensions.priority import Ranks
@@ -69,12 +70,13 @@ class Releases:
             for each in held:
                 each.wake()
 
-    def look_at(self, partition: Partition, view: View, *, is_used: bool) -> None:
+    def look_at(self, partition: Partition, view: View, intake: LaneIntake) -> None:
         """The partition's lanes or its settings may have changed."""
         release = partition.demand
-        if release is None and (lanes.is_on(partition.config) or (is_used and not _is_empty(view))):
+        if release is None and (lanes.is_on(partition.config) or (intake.is_used and not _is_empty(view))):
             release = partition.demand = LaneRelease(partition, view, self)
         if isinstance(release, LaneRelease):
+            release.heed_loads(intake.loads)
             if self.is_started:
                 release.changed()
             else:
@@ -95,6 +97,7 @@ class LaneRelease:
         "_is_busy",
         "_is_empty",
         "_is_failing",
+        "_loads",
         "_outstanding",
         "_partition",
         "_readers",
@@ -115,6 +118,7 @@ class LaneRelease:
         self._is_busy = False  # with a release that is not committed
         self._is_empty = False  # as far as was seen since the last change
         self._is_failing = False
+        self._loads = 0  # of the partition's states, that it knows of
 
     # -- who wants something ---------------------------------------------------------------------------------------
     def asked(self, reader: object, max_bytes: int) -> bool:
@@ -125,6 +129,8 @@ class LaneRelease:
         self._readers.pop(reader, None)
 
     def settle(self) -> Pending:
+        if not self._can_append:
+            return Pending.done()
         settled = Pending()
         try:
             self._settling.append(_Settling(_summary(self._view).next_number, settled))
@@ -133,6 +139,12 @@ class LaneRelease:
         else:
             self.wake()
         return settled
+
+    def heed_loads(self, loads: int) -> None:
+        """What is known of the states is void where they were loaded anew: the disk may have refused some, or another broker led."""
+        if loads != self._loads:
+            self._loads = loads
+            self._outstanding.reload()
 
     def changed(self) -> None:
         """More may wait, or the settings may be others: see to it when that is written."""
@@ -149,8 +161,8 @@ class LaneRelease:
 
     @property
     def _can_append(self) -> bool:
-        """Not while the partition is being opened: the intake has to hear of it."""
-        return self._shared.is_started and self._partition.intake is not None
+        """Not while the partition is being opened, for the intake has to hear of it; nor where another broker leads."""
+        return self._shared.is_started and self._partition.intake is not None and self._partition.is_led
 
     # -- releasing -------------------------------------------------------------------------------------------------
     def wake(self) -> bool:

@@ -69,7 +69,7 @@ class Extensions:
         self._look_at_lanes(intake)
 
     def _look_at_lanes(self, intake: PartitionIntake) -> None:
-        self._releases.look_at(intake.partition, intake.view, is_used=intake.lanes.is_used)
+        self._releases.look_at(intake.partition, intake.view, intake.lanes)
 
 
 def _nothing_committed(topic: str, partition: int) -> None:

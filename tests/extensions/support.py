@@ -37,7 +37,7 @@ class ExtendedLog(Log):
 
     def _changed(self, intake: PartitionIntake) -> None:
         self.firing.changed(intake)
-        self.releases.look_at(intake.partition, intake.view, is_used=intake.lanes.is_used)
+        self.releases.look_at(intake.partition, intake.view, intake.lanes)
 
     # -- as Logs are -----------------------------------------------------------------------------------------------
     def find(self, topic: str, index: int) -> Partition | None:
