@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kompat.config.topic import TopicConfig
 from kompat.errors import KafkaError
 from kompat.extensions import headers
 from kompat.extensions.headers import Asked, HeaderError
@@ -103,11 +104,13 @@ class Fresh:
 class PartitionTraces:
     __slots__ = (
         "_chosen",
+        "_config",
         "_fresh",
         "_is_loaded",
         "_is_marked",
         "_known",
         "_mark",
+        "_parts",
         "_view",
         "home",
         "is_saving",
@@ -121,6 +124,8 @@ class PartitionTraces:
         self._mark = mark
         self._is_marked = is_used
         self.is_saving = False
+        self._config: TopicConfig | None = None  # that `_parts` is of
+        self._parts = 0
         self.partition = partition
         self.home = TracedHome(partition.log_id.key, partition.topic, partition.index)
         self.tracer = tracer
@@ -136,7 +141,11 @@ class PartitionTraces:
     @property
     def parts(self) -> int:
         """Of a million records, how many are traced in any case."""
-        return context.per_million(self.partition.config.kompat_trace_sample)
+        config = self.partition.config
+        if config is not self._config:
+            self._config = config
+            self._parts = context.per_million(config.kompat_trace_sample)
+        return self._parts
 
     def sample(self, base: int, count: int, now: Millis) -> None:
         """A batch is about to be appended of which nobody looks at the records: those traced by the rate are planned."""
