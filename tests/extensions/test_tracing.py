@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kompat.extensions.tracing import tracer as limits
 from kompat.extensions.tracing.events import Kind, Place, Story
+from kompat.extensions.tracing.offsets import state_name
 from kompat.extensions.tracing.recorder import MOST_GATHERED, Recorder
 from kompat.protocol.records import ControlType, Record, build_batch
 from kompat.types import Offset
@@ -247,6 +248,20 @@ def test_traced_records_are_known_after_a_restart(how: str) -> None:
     after = told(log)
     assert {event.story for event in after} == produced
     assert {event.kind for event in after} == {Kind.DELIVERED}
+
+
+@pytest.mark.parametrize("value", [b"\1\0", b"\1\0\0\0\0\4\0\1\xff"])
+def test_a_damaged_memory_fails_nobody(value: bytes) -> None:
+    log = ExtendedLog()
+    log.send("a", trace=1)
+    log.tracer.save()
+    log.partition.write_states([(state_name(0), value)])
+    log.commit.end_turn()
+    log.kill()
+
+    log.tracer.fetched(log.partition, 0, 1, None)
+
+    assert told(log) == []
 
 
 def test_what_is_remembered_outlives_a_disk_that_refused() -> None:

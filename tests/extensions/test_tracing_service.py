@@ -211,3 +211,17 @@ async def test_what_cannot_be_written_at_home_is_written_where_this_broker_leads
     for log in (followed, *led):
         log.replica = None
     await broker.tracer.recorder.close()
+
+
+async def test_a_record_that_was_of_use_for_a_time_only_is_told_to_have_expired() -> None:
+    broker = TracedBroker()
+    [orders] = broker.open("orders")
+    offset = await broker.send(orders, "v", trace="1", ttl_ms="1")
+    ShareTraces(broker.tracer).expired(orders, "g", Span(offset, offset + 4))
+
+    story = await broker.traces.by_record("orders", 0, offset)
+
+    assert kinds(story) == ["PRODUCED", "REPLICATED", "EXPIRED"]
+    assert story is not None
+    assert story.steps[2].event.group == "g"
+    await broker.tracer.recorder.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from struct import error as StructError  # noqa: N812 - it is one
 from typing import TYPE_CHECKING
 
 from kompat.config.topic import TopicConfig
@@ -286,7 +287,11 @@ class PartitionTraces:
             for name, value in self._view.range(offsets.PREFIX, offsets.END):
                 self._known.add(self.home.decode(offsets.base_of(name), value))
                 self._known.unsaved()
-        except KafkaError:  # what is traced must not fail because of that: whoever reads the log next will say so
+        except (
+            KafkaError,
+            StructError,
+            ValueError,
+        ):  # what is traced must not fail because of that: whoever reads the log next will say so
             self._known = TracedOffsets()
 
 
