@@ -66,13 +66,14 @@ class Replica(ReplicaCore):
             self.transfer_leadership(self._nearest(wanted))
             await self._until(lambda: False)
         changes = [(ChangeKind.ADD_VOTER, node) for node in sorted(wanted - set(self.voters))]
+        changes += [(ChangeKind.ADD_LEARNER, node) for node in sorted(set(self.voters) & kept - wanted)]
         changes += [(ChangeKind.REMOVE, node) for node in sorted({*self.voters, *self.learners} - kept)]
         if changes:
             await self._change(changes)
         await self._until(lambda: set(self.voters) == wanted and not self.log.members.voters_outgoing)
 
     async def _change(self, changes: Sequence[tuple[ChangeKind, int]]) -> None:
-        is_joint = any(kind is not ChangeKind.ADD_LEARNER for kind, _ in changes)
+        is_joint = any(kind is not ChangeKind.ADD_LEARNER or node in self.voters for kind, node in changes)
         try:
             index, _ = self.group.propose_membership(changes, joint=is_joint)
         except NotLeader as error:

@@ -1,9 +1,17 @@
 """A partition with several replicas."""
 
+import asyncio
+
 import pytest
 
 from kompat.errors import ErrorCode, KafkaError
+from kompat.log import checkpoint
+from kompat.log.cleaning import Cleaner, CleanerSettings
+from kompat.log.partition import Isolation, Origin
+from kompat.protocol.records import ControlType, control_batch
+from kompat.types import Offset, RaftIndex
 from tests.log.sim.cluster import Cluster, run
+from tests.log.support import Restless
 
 
 def test_an_append_is_committed_when_a_majority_has_it() -> None:
@@ -64,5 +72,228 @@ def test_a_leader_without_followers_loses_what_it_could_not_commit() -> None:
         await cluster.settled()
         for node in cluster.nodes.values():
             assert await node.values() == [b"kept", b"new"]
+
+    run(test)
+
+
+def test_a_producer_that_repeats_itself_is_recognised_by_the_next_leader() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        numbered = {"producer_id": 7, "producer_epoch": 0}
+        await cluster.append(b"a", base_sequence=0, **numbered)
+        leader = await cluster.leader()
+        first = leader.append(b"b", base_sequence=1, **numbered)
+        again = leader.append(b"b", base_sequence=1, **numbered)
+        assert again.base_offset == first.base_offset == 1
+        assert again.pending is first.pending
+        await again.pending.wait()
+        cluster.crash(leader.node_id)
+        third = (await cluster.leader()).append(b"b", base_sequence=1, **numbered)
+        assert third.base_offset == 1
+        assert third.pending.is_done
+        with pytest.raises(KafkaError) as raised:
+            (await cluster.leader()).append(b"gap", base_sequence=5, **numbered)
+        assert raised.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    run(test)
+
+
+def test_what_a_producer_sent_to_a_leader_that_lost_is_forgotten() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        numbered = {"producer_id": 7, "producer_epoch": 0}
+        await cluster.append(b"a", base_sequence=0, **numbered)
+        old = await cluster.leader()
+        cluster.isolate(old.node_id)
+        old.append(b"b", base_sequence=1, **numbered)
+        await cluster.until(lambda: any(node is not old for node in cluster.leaders))
+        cluster.crash(
+            next(node for node in cluster.nodes.values() if node in cluster.leaders and node is not old).node_id
+        )
+        cluster.heal()
+        await cluster.append(b"c", base_sequence=1, **numbered)
+        await cluster.settled()
+        assert {tuple(await node.values()) for node in cluster.nodes.values()} <= {(b"a", b"b"), (b"a", b"c")}
+
+    run(test)
+
+
+def test_open_transactions_and_their_ends_are_the_same_everywhere() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        transactional = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+        await cluster.append(b"a", base_sequence=0, **transactional)
+        await cluster.append(b"b")
+        await cluster.settled()
+        assert [node.partition.last_stable_offset for node in cluster.nodes.values()] == [0, 0, 0]
+        marker = control_batch(
+            ControlType.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=1_700_000_000_000
+        )
+        leader = await cluster.leader()
+        await leader.partition.append(memoryview(marker), origin=Origin.INTERNAL).pending.wait()
+        await cluster.settled()
+        for node in cluster.nodes.values():
+            assert node.partition.last_stable_offset == 3
+            read = node.partition.read(Offset(0), 1000, Isolation.READ_COMMITTED)
+            assert read is not None
+            assert read.aborted is not None
+            assert [(each.producer_id, each.first_offset) for each in read.aborted] == [(7, 0)]
+
+    run(test)
+
+
+def test_a_marker_that_is_not_committed_does_not_end_a_transaction_and_may_be_taken_back() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        transactional = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+        await cluster.append(b"a", base_sequence=0, **transactional)
+        old = await cluster.leader()
+        cluster.isolate(old.node_id)
+        marker = control_batch(
+            ControlType.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=1_700_000_000_000
+        )
+        old.partition.append(memoryview(marker), origin=Origin.INTERNAL)
+        await cluster.until(lambda: any(node is not old for node in cluster.leaders))
+        cluster.restart(old.node_id)
+        assert cluster.nodes[old.node_id].partition.last_stable_offset == 0
+        cluster.heal()
+        await cluster.append(b"b", base_sequence=1, **transactional)
+        await cluster.settled()
+        for node in cluster.nodes.values():
+            assert node.partition.last_stable_offset == 0
+            assert await node.values() == [b"a", b"b"]
+            assert not list(node.partition.store.states(checkpoint.ABORTED))
+
+    run(test)
+
+
+def test_the_leader_decides_what_retention_removes() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        for number in range(30):
+            await cluster.append(b"%d" % number * 30)
+        await cluster.settled()
+        leader = await cluster.leader()
+        followers = [node for node in cluster.nodes.values() if node is not leader]
+        assert [node.partition.enforce_retention(node.clock.now()) for node in followers] == [0, 0]
+        assert leader.partition.enforce_retention(leader.clock.now()) > 0
+        await cluster.until(lambda: all(node.partition.log_start_offset > 0 for node in cluster.nodes.values()))
+        await cluster.settled()
+        starts = {node.partition.log_start_offset for node in cluster.nodes.values()}
+        assert len(starts) == 1
+        for node in cluster.nodes.values():
+            assert node.partition.size <= 2000
+            assert node.partition.store.size() == node.partition.size
+            assert next(node.partition.store.entries(RaftIndex(0))).index == node.partition.state.start_index
+        cluster.restart(leader.node_id)
+        await cluster.settled()
+        assert {node.partition.log_start_offset for node in cluster.nodes.values()} == starts
+
+    run(test, segment_bytes=600, retention_bytes=1500)
+
+
+def test_a_compacted_log_still_brings_followers_up() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        await cluster.append(b"first")
+        leader = await cluster.leader()
+        away = next(node for node in cluster.nodes if node != leader.node_id)
+        cluster.crash(away)
+        for number in range(40):
+            await cluster.append(b"%d" % number * 30)
+        cleaner = Cleaner(CleanerSettings())
+        cleaner._throttle = Restless(float("inf"))
+        assert await cleaner.clean(leader.partition, leader.clock.now())
+        cleaner.close()
+        before = await leader.values()
+        assert len(before) < 20
+        cluster.start(away)
+        await cluster.settled()
+        assert await cluster.nodes[away].values() == before
+        cluster.crash(leader.node_id)
+        await cluster.append(b"last")
+
+    run(test, segment_bytes=600, compact=True, delete=False)
+
+
+def test_too_few_replicas_in_sync_are_told() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        leader = await cluster.leader()
+        leader.replica.require_in_sync()
+        cluster.crash(next(node for node in cluster.nodes if node != leader.node_id))
+        await asyncio.sleep(0.2)
+        with pytest.raises(KafkaError) as raised:
+            leader.replica.require_in_sync()
+        assert raised.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        await cluster.append(b"a majority is there")
+        assert leader.replica.is_leading
+
+    run(test, min_insync_replicas=3)
+
+
+def test_a_leader_without_a_majority_stops_to_lead() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        leader = await cluster.leader()
+        cluster.isolate(leader.node_id)
+        await cluster.until(lambda: not leader.replica.is_leading, 4)
+        assert leader.replica.leader is None
+        assert leader.roles[-1][:2] == ("following", None)
+
+    run(test)
+
+
+def test_leadership_is_handed_over_without_an_election_time_out() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        await cluster.append(b"a")
+        await cluster.settled()
+        leader = await cluster.leader()
+        to = next(node for node in cluster.nodes.values() if node is not leader)
+        began = cluster.loop.time()
+        leader.replica.transfer_leadership(to.node_id)
+        await cluster.until(lambda: to.replica.is_leading)
+        assert cluster.loop.time() - began < 0.3
+        assert to.replica.leader == to.node_id
+
+    run(test)
+
+
+def test_a_disk_that_refuses_costs_a_leader_its_office_and_nobody_a_record() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        await cluster.append(b"a")
+        leader = await cluster.leader()
+        leader.disk.is_full = True
+        refused = leader.append(b"b")
+        with pytest.raises(KafkaError):
+            await refused.pending.wait()
+        assert refused.written.error is not None
+        assert not leader.replica.is_leading
+        await cluster.append(b"c")
+        leader.disk.is_full = False
+        await cluster.settled()
+        assert len({tuple(await node.values()) for node in cluster.nodes.values()}) == 1
+        assert (await leader.values())[-1] == b"c"
+
+    run(test)
+
+
+def test_idle_groups_are_silent_and_wake_when_somebody_is_lost() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.quiet_after = 3
+        cluster.start()
+        await cluster.append(b"a")
+        await cluster.settled()
+        await cluster.until(lambda: all(node.replica.group.quiet for node in cluster.nodes.values()))
+        await asyncio.sleep(10)
+        assert all(node.replica.group.quiet for node in cluster.nodes.values())
+        await cluster.append(b"b")
+        leader = await cluster.leader()
+        await cluster.until(lambda: all(node.replica.group.quiet for node in cluster.nodes.values()))
+        cluster.crash(leader.node_id)
+        await cluster.append(b"c")
+        assert await (await cluster.leader()).values() == [b"a", b"b", b"c"]
 
     run(test)
