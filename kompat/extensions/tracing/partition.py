@@ -226,11 +226,9 @@ class PartitionTraces:
         if entries:
             self.emit(Kind.PRODUCED, entries, self.tracer.client_text(client_id), at=chosen.at)
             self.emit(Kind.REPLICATED, entries, at=now)
-        if chosen.all_wait:
-            self.emit(Kind.PARKED, entries, at=now)
-        for entry in entries if chosen.dues else ():
+        for entry in entries if chosen.dues or chosen.all_wait else ():
             due = chosen.dues.get(entry[0])
-            if due is not None and not chosen.all_wait:
+            if due is not None or chosen.all_wait:
                 self.emit(Kind.PARKED, [entry], details(due=due), at=now)
         if chosen.replaced:
             self.emit(Kind.CANCELLED, chosen.replaced, details(reason="replaced"), at=now)

@@ -101,11 +101,11 @@ class Recorder:
 
     def _write_some(self) -> None:
         self._timer = None
+        self._before()
         partitions = self._existing()
         if not partitions:
             self._make_topic()
             return
-        self._before()
         self._write(self._take_some(), partitions)
         if self._gathered and self._loop is not None:
             self._timer = self._loop.call_soon(self._write_some)
