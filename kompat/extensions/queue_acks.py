@@ -1,11 +1,15 @@
-"""Records that acknowledge deliveries of a queue topic: `kompat-ack` says what became of one, `kompat-ack-id` of which. Pure."""
+"""Records that acknowledge deliveries of a queue topic: `kompat-ack` says what became of one, `kompat-ack-id` of which. Pure.
+
+With `release`, `kompat-delay-ms` says after which time the record may come again; with `renew`, how long the lock is to be.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kompat.errors import KafkaError
-from kompat.extensions.headers import HeaderError
+from kompat.extensions.headers import DELAY, HeaderError
 from kompat.protocol.records import Record
 from kompat.share import receipts
 from kompat.share.machine.claims import Said
@@ -24,6 +28,7 @@ _KINDS: Final = {
     "renew": AckType.RENEW,
 }
 _SHOWN: Final = 64
+LONGEST_MS: Final = 24 * 3_600_000  # of a delay or a lock
 
 
 class Acknowledgement(NamedTuple):
@@ -33,7 +38,7 @@ class Acknowledgement(NamedTuple):
 
 def parse(record: Record, group_id: str) -> Acknowledgement:
     """HeaderError where the record is none, or not one of this queue's."""
-    found = {name: value for name, value in record.headers if name in (ACK, ACK_ID)}
+    found = {name: value for name, value in record.headers if name in (ACK, ACK_ID, DELAY)}
     if ACK not in found:
         raise HeaderError(
             f"this is a queue topic: a record in it acknowledges a delivery, and so has the headers {ACK} and {ACK_ID}"
@@ -49,7 +54,18 @@ def parse(record: Record, group_id: str) -> Acknowledgement:
         raise HeaderError(f"{ACK_ID}: {error.message}") from None
     if receipt.group_id != group_id:
         raise HeaderError(f"{ACK_ID}: the delivery was one of {receipt.group_id}, not of {group_id}")
-    return Acknowledgement(receipt, receipt.says(kind))
+    return Acknowledgement(receipt, receipt.says(kind, _wait(kind, found)))
+
+
+def _wait(kind: AckType, found: Mapping[str, bytes | None]) -> int | None:
+    if DELAY not in found:
+        return None
+    text = _text(DELAY, found[DELAY])
+    if kind not in (AckType.RELEASE, AckType.RENEW):
+        raise HeaderError(f"{DELAY} goes with release and renew only")
+    if not (text.isascii() and text.isdecimal()) or int(text) > LONGEST_MS:
+        raise HeaderError(f"{DELAY}: {_shown(found[DELAY])} is not a number of milliseconds up to {LONGEST_MS}")
+    return int(text)
 
 
 def delivered(record: Record, place: int, receipt: Receipt) -> Record:

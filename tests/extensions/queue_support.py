@@ -64,7 +64,7 @@ class House:
         """Nothing more is written; the broker that follows has only what was."""
         self.disk.crash()
         disk, self.disk = self.disk, Disk()
-        self.commit._store = self.disk  # type: ignore[misc]  # what the dead would still write goes nowhere
+        self.commit._store = self.disk  # what the dead would still write goes nowhere
         await self._stop()
         await self.cluster.close()
         await self.commit.close()
@@ -99,9 +99,11 @@ class House:
         await appended.pending.wait()
         return appended.base_offset
 
-    async def acknowledge(self, topic: str, kind: str, *ids: bytes | None, partition: int = 0) -> Offset:
+    async def acknowledge(
+        self, topic: str, kind: str, *ids: bytes | None, partition: int = 0, more: Any = ()
+    ) -> Offset:
         """As a client does it that produces to the queue topic: the offset that it is told."""
-        headers = [(("kompat-ack", kind.encode()), ("kompat-ack-id", each)) for each in ids]
+        headers = [(("kompat-ack", kind.encode()), ("kompat-ack-id", each), *more) for each in ids]
         records = [Record(place, self.clock.now(), None, b"", each) for place, each in enumerate(headers)]
         appended = self.log(topic, partition).append(memoryview(build_batch(records)))
         await appended.pending.wait()

@@ -104,6 +104,24 @@ async def test_what_is_released_comes_again_and_what_is_rejected_does_not(house:
     assert (values([back]), delivery_count(back)) == (["again"], 2)
 
 
+async def test_a_release_and_a_renewal_may_say_how_long(house: House) -> None:
+    await house.create("work", kompat_queue_source="orders", kompat_queue_lock_ms=400)
+    await house.send("orders", "a", "b")
+    reader = Reader(house, "work")
+    a, b = await reader.take(2)
+    await house.acknowledge("work", "renew", ack_id(a), more=[("kompat-delay-ms", b"60000")])
+    await house.acknowledge("work", "release", ack_id(b), more=[("kompat-delay-ms", b"0")])
+    assert values(await reader.take(1)) == ["b"]
+    assert values(await reader.take(1, seconds=1)) == ["b"]
+    for kind, text, told in (
+        ("accept", b"5", "only"),
+        ("release", b"soon", "'soon' is not"),
+        ("renew", b"9" * 12, "up to"),
+    ):
+        with pytest.raises(InvalidRecordsError, match=told):
+            await house.acknowledge("work", kind, ack_id(a), more=[("kompat-delay-ms", text)])
+
+
 async def test_a_lock_is_renewed(house: House) -> None:
     await house.create("work", kompat_queue_source="orders", kompat_queue_lock_ms=300)
     await house.send("orders", "a")
