@@ -56,12 +56,12 @@ class Leadership:
         self.leading(partition, partition.leader_epoch)
 
     def drop(self, log_id: LogId) -> None:
+        """There is no replica here any more. Others may lead it."""
         self._replicas.pop(log_id, None)
         partition = self._led.pop(log_id, None)
         if partition is not None:
             for watcher in self._watchers:
                 watcher.following(partition)
-        self._network.leaders.forget([log_id])
 
     def replica(self, log_id: LogId) -> Replica | None:
         """None: it is not here, or has no others beside it."""

@@ -82,7 +82,7 @@ class Member:
         self.moving: Moving
         self._formation: Formation
         self._governing: Governing
-        self._upkeep: asyncio.Task[None] | None = None
+        self._upkeep: list[asyncio.Task[None]] = []
 
     def bind(self, owner: Owner) -> None:
         """Before anything else: whose metadata it is."""
@@ -111,7 +111,7 @@ class Member:
         self.place(self._owner.log, voters)
         self.leadership.start()
         if self._settings.rebalance_seconds:
-            self._upkeep = asyncio.ensure_future(self._rebalance(self._settings.rebalance_seconds))
+            self._upkeep.append(asyncio.ensure_future(self._rebalance(self._settings.rebalance_seconds)))
 
     async def _rebalance(self, seconds: float) -> None:
         while True:
@@ -120,12 +120,13 @@ class Member:
 
     async def join(self) -> None:
         await self._formation.join(self.broker)
+        self._upkeep.append(asyncio.ensure_future(self._formation.stay(self.broker)))
 
     async def close(self) -> None:
         self._governing.stop()
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
+        for task in self._upkeep:
+            task.cancel()
+        await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self.moving.close()
         await self.leadership.close()
         await self.network.close()

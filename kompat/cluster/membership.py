@@ -8,6 +8,7 @@ founds it is its only member at first, and takes the others in as they register.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -28,6 +29,7 @@ MOST_VOTERS = 5  # of the metadata: more would only be slower
 PAUSE = 0.2  # seconds between two looks
 SAY_SO = 5.0  # seconds of waiting, until the operator is told what for
 ANSWER_WITHIN = 2.0
+REMIND = 3.0  # seconds between two reminders to the controller that this broker is there
 
 
 def choose_voters(now: Collection[NodeId], registered: Collection[NodeId], up: Collection[NodeId]) -> list[NodeId]:
@@ -113,6 +115,13 @@ class Formation:
                     waited = 0.0
                     log.warning("not registered with the cluster yet", extra={"reason": error})
                 await asyncio.sleep(PAUSE)
+
+    async def stay(self, broker: Broker) -> None:
+        """Register again whenever that was forgotten. Who is not registered may not hear of it, so the controller is asked."""
+        while True:
+            await asyncio.sleep(REMIND)
+            with contextlib.suppress(KafkaError):
+                await self._member.controller.ask("join", _told(broker))
 
 
 def _told(broker: Broker) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from kompat.cluster.internal import internal_topic
 from kompat.cluster.machine import ClusterMachine
 from kompat.cluster.member import Member
 from kompat.cluster.membership import broker_told
-from kompat.cluster.records import BrokerUnregistered, ClusterCodec, ClusterRecord, PartitionAssigned
+from kompat.cluster.records import BrokerUnregistered, ClusterCodec, ClusterRecord, PartitionAssigned, TopicDeleted
 from kompat.cluster.requests import ConfigChange, ConfigReplacement, MorePartitions, NewTopic, Reassignment
 from kompat.cluster.settings import SettingsView
 from kompat.cluster.state import Broker, PartitionState, Topic
@@ -141,6 +141,7 @@ class ClusterService(SettingsView):
 
     def committed(self, records: Sequence[ClusterRecord]) -> None:
         changes = changes_of(records, self.image)
+        gone = [self.image.topics_by_id.get(record.topic_id) for record in records if isinstance(record, TopicDeleted)]
         for record in records:
             self._hosting.follow(self.image, record)
         if self.member is not None:
@@ -148,6 +149,7 @@ class ClusterService(SettingsView):
                 gone=[record.node_id for record in records if isinstance(record, BrokerUnregistered)],
                 moved=[LogId(r.topic_id, r.index) for r in records if isinstance(r, PartitionAssigned)],
             )
+            self.member.leaders.forget(LogId(t.id, p.index) for t in gone if t is not None for p in t.partitions)
         if changes:
             for watcher in self._watchers:
                 watcher(changes)
