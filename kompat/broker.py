@@ -127,7 +127,7 @@ class Broker:
         self._built.push_async_callback(extensions.tracer.recorder.close)
         coordinators.start()
         await self._start_queues(QueueTopics(cluster, logs, coordinators.shares))
-        extensions.follow_commits(coordinators.groups.furthest_offset, coordinators.groups.watch_commits)
+        extensions.follow_commits(coordinators.groups)
         extensions.start()
         return Services(
             config=config,

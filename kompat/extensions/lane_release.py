@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kompat.clock import Clock
 from kompat.config.topic import TopicConfig
@@ -37,17 +37,29 @@ BYTES_AT_ONCE = 256 * 1024  # if it is more than one record
 KEPT_BYTES = 32 << 20  # of runs that are released in parts, and so are needed again soon; of all partitions
 RECORD_BYTES = 400  # that a record takes in memory besides its value, about
 
-FindCommitted = Callable[[str, int], Offset | None]
+
+class Commits(Protocol):
+    """How far groups have come."""
+
+    @property
+    def knows_all_commits(self) -> bool:
+        """Or are there groups of other brokers?"""
+        ...
+
+    def furthest_offset(self, topic: str, partition: int) -> Offset | None:
+        """The highest offset that any has committed."""
+        ...
+
+    def watch_commits(self, callback: Callable[[], None]) -> None: ...
 
 
 class Releases:
     """What the lanes of all partitions have in common."""
 
-    def __init__(self, clock: Clock, furthest_committed: FindCommitted, tracer: Tracer) -> None:
-        """`furthest_committed`: the highest offset that any group has committed in a partition."""
+    def __init__(self, clock: Clock, tracer: Tracer) -> None:
         self.clock = clock
         self.tracer = tracer
-        self.furthest_committed = furthest_committed
+        self.commits: Commits | None = None  # set when groups are there
         self.released = 0  # records, since the start
         self.is_started = False
         self.opened = OpenedRuns()
@@ -210,20 +222,24 @@ class LaneRelease:
         if not lanes.is_on(config):
             return Limit(AT_ONCE, size)
         records = config.kompat_priority_release_max_records
-        if config.kompat_priority_window:
-            records = min(records, config.kompat_priority_window - self._count_outstanding())
+        window, commits = self._window, self._shared.commits
+        if window and commits is not None:
+            committed = commits.furthest_offset(self._partition.topic, self._partition.index)
+            records = min(records, window - self._outstanding.count(committed))
             if records <= 0:
                 self._shared.held.add(self)
         return Limit(records, min(size, max(self._readers.values()))) if records > 0 and self._readers else None
 
-    def _count_outstanding(self) -> int:
-        partition = self._partition
-        return self._outstanding.count(self._shared.furthest_committed(partition.topic, partition.index))
+    @property
+    def _window(self) -> int:
+        """0: none. Where other brokers have groups, nobody here knows of their commits: a window would never open again."""
+        commits = self._shared.commits
+        return self._partition.config.kompat_priority_window if commits is not None and commits.knows_all_commits else 0
 
     def _append(self, draft: Draft, taken: Sequence[Taken]) -> Pending:
         partition, shared = self._partition, self._shared
         count = sum(len(each.records) for each in taken)
-        if partition.config.kompat_priority_window:
+        if self._window:
             self._outstanding.add(draft, partition.log_end_offset, count)
         else:
             self._outstanding.forget(draft)

@@ -8,7 +8,7 @@ from kompat.clock import Clock
 from kompat.extensions.delay_service import DelayService
 from kompat.extensions.firing import Firing
 from kompat.extensions.intake import PartitionIntake
-from kompat.extensions.lane_release import FindCommitted, Releases
+from kompat.extensions.lane_release import Commits, Releases
 from kompat.extensions.lane_service import LaneService
 from kompat.extensions.reading import ReadService
 from kompat.extensions.tracing.listeners import CommitTraces, ShareTraces
@@ -16,7 +16,6 @@ from kompat.extensions.tracing.service import TraceService
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.manager import Logs
 from kompat.log.partition import Partition
-from kompat.types import Offset
 
 
 class Extensions:
@@ -27,9 +26,8 @@ class Extensions:
         self.tracer = Tracer(clock)
         self._firing = Firing(clock)
         self.delays = DelayService(logs, self._firing, clock)
-        self._releases = Releases(clock, self._furthest_committed, self.tracer)
+        self._releases = Releases(clock, self.tracer)
         self.lanes = LaneService(logs, self._releases)
-        self._committed: FindCommitted = _nothing_committed
         self.reads = ReadService(logs)
         self.share_traces = ShareTraces(self.tracer)
         self.commit_traces = CommitTraces(self.tracer, logs)
@@ -40,13 +38,10 @@ class Extensions:
         self._firing.start()
         self._releases.start()
 
-    def follow_commits(self, furthest: FindCommitted, watch: Callable[[Callable[[], None]], None]) -> None:
-        """Groups are there. `furthest`: the highest offset that any has committed in a partition; `watch`: be told of commits."""
-        self._committed = furthest
-        watch(self._releases.offsets_committed)
-
-    def _furthest_committed(self, topic: str, partition: int) -> Offset | None:
-        return self._committed(topic, partition)
+    def follow_commits(self, commits: Commits) -> None:
+        """Groups are there: windows count what they commit."""
+        self._releases.commits = commits
+        commits.watch_commits(self._releases.offsets_committed)
 
     def trace(
         self, existing: Callable[[], Sequence[Partition]], ensure: Callable[[], Awaitable[Sequence[Partition]]]
@@ -70,7 +65,3 @@ class Extensions:
 
     def _look_at_lanes(self, intake: PartitionIntake) -> None:
         self._releases.look_at(intake.partition, intake.view, intake.lanes)
-
-
-def _nothing_committed(topic: str, partition: int) -> None:
-    return None

@@ -73,6 +73,7 @@ class GroupService:
         self._settings = settings
         self._topics = topics
         self._clock = clock
+        self._existing = existing
         self._shards: Shards[GroupMachine, GroupRecord] = Shards(self._runtime, existing, ensure)
         self._waiting: dict[int, _Waiting] = {}
         self._commit_watchers: list[Callable[[], None]] = []
@@ -161,6 +162,11 @@ class GroupService:
     def watch_commits(self, callback: Callable[[], None]) -> None:
         """Be called after offsets may have been committed."""
         self._commit_watchers.append(callback)
+
+    @property
+    def knows_all_commits(self) -> bool:
+        """Does this broker coordinate all groups?"""
+        return all(partition is not None and partition.is_led for partition in self._existing())
 
     def furthest_offset(self, topic: str, partition: int) -> Offset | None:
         """The highest offset that any group has committed in a partition, as far as groups are loaded."""

@@ -1,6 +1,6 @@
 """A partition that heeds headers, on a store in memory; time passes and turns end when the test says so."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from kompat.errors import KafkaError
@@ -28,7 +28,8 @@ class ExtendedLog(Log):
         self.firing = Firing(self.clock)
         self.tracer = Tracer(self.clock)
         self.committed: Offset | None = None  # the furthest of any group
-        self.releases = Releases(self.clock, lambda *_: self.committed, self.tracer)
+        self.releases = Releases(self.clock, self.tracer)
+        self.releases.commits = self
         self.releases.start()
         self.intake = PartitionIntake(self.partition, self._changed, self.firing.dropped, self.tracer)
         self.partition.intake = self.intake
@@ -38,6 +39,15 @@ class ExtendedLog(Log):
     def _changed(self, intake: PartitionIntake) -> None:
         self.firing.changed(intake)
         self.releases.look_at(intake.partition, intake.view, intake.lanes)
+
+    # -- as groups are ---------------------------------------------------------------------------------------------
+    knows_all_commits = True
+
+    def furthest_offset(self, topic: str, partition: int) -> Offset | None:
+        return self.committed
+
+    def watch_commits(self, callback: Callable[[], None]) -> None:
+        """The test tells of them."""
 
     # -- as Logs are -----------------------------------------------------------------------------------------------
     def find(self, topic: str, index: int) -> Partition | None:

@@ -451,6 +451,16 @@ def test_the_window_is_remembered(is_killed: bool) -> None:
     assert len(log.poll()) == 2
 
 
+def test_without_knowledge_of_all_commits_there_is_no_window() -> None:
+    """It would never open again."""
+    log = LanesLog(kompat_priority_window=1)
+    log.knows_all_commits = False
+    mixed(log, 1, 2, 3)
+
+    assert log.poll() == ["3-2", "2-1", "1-0"]
+    assert log.intake.view.range(lanes.RELEASED, lanes.RELEASED + b"\xff") == []
+
+
 # -- traps ---------------------------------------------------------------------------------------------------------
 
 
