@@ -64,7 +64,7 @@ def _share_group_state(config: BrokerConfig, brokers: int) -> NewTopic:
 def _kompat_trace(config: BrokerConfig, brokers: int) -> NewTopic:
     return NewTopic(
         names.KOMPAT_TRACE,
-        config.integer("kompat.trace.topic.num.partitions"),
+        max(brokers, config.integer("kompat.trace.topic.num.partitions")),  # each broker writes what it sees itself
         min(brokers, config.integer("kompat.trace.topic.replication.factor")),
         configs={
             "cleanup.policy": "delete",

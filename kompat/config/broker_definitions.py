@@ -129,6 +129,6 @@ OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("kompat.priority.window", "int", "0", "0..", "cluster", "How many released records of a partition with lanes may be without a group's commit, unless the topic says otherwise; 0 for any number."),
     ("kompat.trace.retention.ms", "long", "259200000", "-1..", "", "The `retention.ms` that `__kompat_trace` is made with: how long traces are kept."),
     ("kompat.trace.sample", "double", "0", "0..1", "cluster", "The share of records that are traced without asking for it, unless the topic says otherwise."),
-    ("kompat.trace.topic.num.partitions", "int", "2", "1..", "", "The partitions of `__kompat_trace`; fixed once it exists."),
+    ("kompat.trace.topic.num.partitions", "int", "1", "1..", "", "The partitions of `__kompat_trace`, or as many as there are brokers when it is made, if that is more."),
     ("kompat.trace.topic.replication.factor", "short", "3", "1..", "", "The replicas of `__kompat_trace`; kompat uses as many brokers as there are if there are fewer."),
 )

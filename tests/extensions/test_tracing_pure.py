@@ -86,6 +86,21 @@ def test_rates_of_none_and_all() -> None:
     assert list(context.sampled(5, 9, context.per_million(1.0))) == [5, 6, 7, 8]
 
 
+@given(st.sets(st.integers(0, 2**62), max_size=50), st.binary(min_size=20, max_size=20))
+def test_no_two_places_have_the_same_id(offsets_: set[int], log: bytes) -> None:
+    found = {context.place_id(log, offset) for offset in offsets_}
+
+    assert len(found) == len(offsets_)
+    assert all(len(each) == 16 and any(each) for each in found)
+    assert found.isdisjoint(context.place_id(log + b"x", offset) for offset in offsets_)
+
+
+def test_the_ids_of_neighbours_are_spread_over_partitions() -> None:
+    homes = [HOME.story(offset).spread % 4 for offset in range(99, 40_000, 100)]
+
+    assert all(80 < homes.count(home) < 120 for home in range(4))
+
+
 # -- offsets -------------------------------------------------------------------------------------------------------
 texts = st.none() | st.text(min_size=1, max_size=20)
 stories = st.builds(
