@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.extensions.tracing import tracer as limits
@@ -281,6 +281,7 @@ def test_what_is_remembered_outlives_a_disk_that_refused() -> None:
     assert [offset for offset, _ in log.intake.traces.between(0, 9)] == [0, 1, 2, 3, 4]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 9))
 def test_only_so_many_are_remembered_in_memory_and_in_the_store(batches: int, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

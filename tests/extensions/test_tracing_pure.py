@@ -4,7 +4,7 @@ import json
 from itertools import chain
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.extensions.tracing import context, events, index, offsets
@@ -50,12 +50,14 @@ def test_what_is_no_traceparent_is_not_for_us(text: str) -> None:
     assert context.parse_traceparent(text.encode()) is None
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=80))
 def test_no_bytes_are_too_strange(value: bytes) -> None:
     context.parse_traceparent(value)
 
 
 # -- sampling ------------------------------------------------------------------------------------------------------
+@settings(deadline=None)
 @given(st.integers(0, 10**12), st.integers(0, 2000), st.integers(0, context.MILLION))
 def test_a_range_has_as_many_sampled_offsets_as_its_rate_says(first: int, count: int, parts: int) -> None:
     found = list(context.sampled(first, first + count, parts))
@@ -65,6 +67,7 @@ def test_a_range_has_as_many_sampled_offsets_as_its_rate_says(first: int, count:
     assert all(first <= offset < first + count for offset in found)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**12), st.lists(st.integers(1, 500), max_size=6), st.integers(0, context.MILLION))
 def test_how_records_are_batched_makes_no_difference(first: int, sizes: list[int], parts: int) -> None:
     whole = list(context.sampled(first, first + sum(sizes), parts))
@@ -86,6 +89,7 @@ def test_rates_of_none_and_all() -> None:
     assert list(context.sampled(5, 9, context.per_million(1.0))) == [5, 6, 7, 8]
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 2**62), max_size=50), st.binary(min_size=20, max_size=20))
 def test_no_two_places_have_the_same_id(offsets_: set[int], log: bytes) -> None:
     found = {context.place_id(log, offset) for offset in offsets_}
@@ -112,6 +116,7 @@ stories = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**40), st.lists(st.tuples(st.integers(1, 100), stories), min_size=1, max_size=5))
 def test_traced_offsets_are_what_they_were_when_they_are_read_back(base: int, given_entries: list) -> None:
     entries, position = [], base
@@ -126,6 +131,7 @@ def test_traced_offsets_are_what_they_were_when_they_are_read_back(base: int, gi
     assert offsets.base_of(offsets.state_name(base)) == base
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), max_size=20),
     st.lists(st.booleans(), min_size=20, max_size=20),
@@ -159,6 +165,7 @@ def test_ranges_are_found_as_in_a_plain_list_and_the_oldest_are_forgotten(
         ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), max_size=8), st.integers(0, 30))
 def test_what_was_never_written_is_forgotten(batches: list[tuple[int, bool]], end: int) -> None:
     known, position = TracedOffsets(), 0
@@ -177,6 +184,7 @@ def test_what_was_never_written_is_forgotten(batches: list[tuple[int, bool]], en
 
 
 # -- events --------------------------------------------------------------------------------------------------------
+@settings(deadline=None)
 @given(st.text(max_size=20), st.text(min_size=1, max_size=20), st.integers(0, 2**53))
 def test_an_event_is_json_whatever_clients_call_themselves(client: str, message_id: str, at: int) -> None:
     story = Story(bytes.fromhex(TRACE), "orders/2/5", bytes.fromhex(SPAN), message_id)
