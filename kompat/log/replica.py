@@ -43,7 +43,9 @@ class Replica(ReplicaCore):
     # -- members ---------------------------------------------------------------------------------------------------
     @property
     def voters(self) -> Sequence[NodeId]:
-        return [NodeId(node) for node in self.log.members.voters]
+        """While they change, those from before and those to come: both are needed."""
+        members = self.log.members
+        return [NodeId(node) for node in sorted({*members.voters, *members.voters_outgoing})]
 
     @property
     def learners(self) -> Sequence[NodeId]:

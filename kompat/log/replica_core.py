@@ -204,7 +204,7 @@ class ReplicaCore(ABC):
             self._take_entries(ready)
 
     def _take_entries(self, ready: Ready) -> None:
-        for entry in ready.entries:
+        for entry in self.log.without_known(ready.entries):
             kind = self.log.append(entry)
             if kind is EntryKind.NOOP and self.group.is_leader and entry.term == self.group.term:
                 self._first_of_term = (entry.term, RaftIndex(entry.index))

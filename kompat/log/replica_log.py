@@ -180,17 +180,14 @@ class ReplicaLog:
 
     # -- growing, and being cut ------------------------------------------------------------------------------------
     def append(self, entry: engine.Entry) -> EntryKind:
-        """Stage an entry that Raft hands out, if it is not there yet. Raises StorageError, KafkaError."""
-        partition = self.partition
+        """Stage an entry that Raft hands out. Raises StorageError, KafkaError."""
+        partition, term = self.partition, LeaderEpoch(entry.term)
+        if entry.index != self.last + 1:
+            raise DamagedData(f"{partition} was given entry {entry.index} after {self.last}")
         if entry.kind == engine.EntryKind.MEMBERSHIP:
             kind, payload = EntryKind.MEMBERSHIP, bytes(entry.payload)
         else:
             kind, payload = states.of_context(entry.context, len(entry.payload))
-        if entry.index <= self.last:  # this broker has proposed it, and has it already
-            return kind
-        if entry.index != self.last + 1:
-            raise DamagedData(f"{partition} was given entry {entry.index} after {self.last}")
-        term = LeaderEpoch(entry.term)
         if kind is EntryKind.DATA:
             stored = partition.copy(term, entry.payload, payload)
         else:
@@ -205,14 +202,16 @@ class ReplicaLog:
             self._put_terms()
         self.unapplied.append(Unapplied(entry.index, Offset(entry.last_offset + 1), entry.kind, payload))
 
+    def without_known(self, entries: Sequence[engine.Entry]) -> Sequence[engine.Entry]:
+        """Those that are not there yet: a leader has what it proposed."""
+        return entries[max(0, self.last + 1 - entries[0].index) :] if entries else entries
+
     def conflicts(self, entries: Sequence[engine.Entry]) -> RaftIndex | None:
         """Where the log has another entry than Raft's: all from there on has to go."""
-        for entry in entries:
-            if entry.index > self.last:
-                return None
-            if self.term_at(RaftIndex(entry.index)) != entry.term:
-                return RaftIndex(entry.index)
-        return None
+        known = entries[: max(0, self.last + 1 - entries[0].index)] if entries else entries
+        if not known or self.term_at(RaftIndex(known[-1].index)) == known[-1].term:
+            return None  # who agrees on an entry agrees on all before it
+        return next(index for each in known if self.term_at(index := RaftIndex(each.index)) != each.term)
 
     def cut(self, index: RaftIndex) -> None:
         """Stage the removal of the entries from `index` on. `restore` follows when that is written."""
@@ -260,8 +259,9 @@ class ReplicaLog:
                 store.put_state(name, value)
 
     def apply_start(self, offset: Offset) -> None:
-        self.partition.store.put_state(states.START, states.encode_number(offset))
-        self.partition.begin_at(offset)
+        if offset > self.partition.log_start_offset:  # two that were proposed together may come in any order
+            self.partition.store.put_state(states.START, states.encode_number(offset))
+            self.partition.begin_at(offset)
 
     def apply_members(self, members: ConfState) -> None:
         self.members = members

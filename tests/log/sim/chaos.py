@@ -75,7 +75,7 @@ class Chaos:
     def _look(self) -> None:
         self.cluster.check()
         for node in self.cluster.nodes.values():
-            if node.replica.is_installing:
+            if node.is_copied:
                 self.history.copied.add(node.node_id)
             self.history.look(node)
             self.history.look_at_states(node)

@@ -1,7 +1,7 @@
 """Brokers with one replicated partition."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from kompat.log.commit import GroupCommit
 from kompat.log.intake import StateWrite
 from kompat.log.partition import Appended, Isolation, Partition
 from kompat.log.replica import Replica
+from kompat.log.replica_copies import COPY
 from kompat.log.replica_log import Unapplied
 from kompat.log.replication import Replication
 from kompat.log.replication_ports import ReplicationSettings
@@ -61,7 +62,13 @@ class Node:
         self.replica: Replica = self.replication.attach(self.partition, [NodeId(voter) for voter in voters])
         self._apply_one, self.replica._apply_one = self.replica._apply_one, self._applies  # type: ignore[method-assign]
         self.on_applied = cluster.on_applied
+        self._receive, self.peers.on_stream[COPY] = self.peers.on_stream[COPY], self._copy_comes
+        self.is_copied = False  # then its states may run ahead of what is applied
         self.replication.start()
+
+    async def _copy_comes(self, sender: NodeId, head: bytes, chunks: AsyncIterator[memoryview]) -> bytes:
+        self.is_copied = True
+        return await self._receive(sender, head, chunks)
 
     def _applies(self, entry: Unapplied) -> None:
         if not self.peers.is_dead:  # what a dead broker believes reaches nobody
