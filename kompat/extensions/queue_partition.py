@@ -49,6 +49,7 @@ AT_ONCE = 100  # deliveries of one batch
 BYTES_AT_ONCE = 1 << 20  # and bytes, if it is more than one record
 WAIT_MS = 60_000  # then it is looked anew: where the source was deleted and made again, it is another one
 TIDY_SECONDS = 0.2  # after something was settled
+RETRY_SECONDS = 0.2  # after nothing could be delivered, while somebody waits
 ERRORS_TOLD = 100  # of one batch
 
 
@@ -106,6 +107,7 @@ class QueuePartition:
         self._epoch = LeaderEpoch(-1)  # in which this broker led the partition when it last delivered
         self._watched: set[LivePartition] = set()
         self._tidying: asyncio.TimerHandle | None = None
+        self._retrying: asyncio.TimerHandle | None = None
 
     # -- consumers that ask for more -------------------------------------------------------------------------------
     def asked(self, reader: object, max_bytes: int) -> bool:
@@ -141,7 +143,7 @@ class QueuePartition:
             return False  # the source is gone
         self._fetching = fetching = self._shares.fetch(request)
         if fetching.is_done:
-            return self._fetched(fetching)
+            return self._fetched(fetching) or self._deliver_later()
         fetching.add_done_callback(self._fetched_later)
         return False
 
@@ -163,8 +165,17 @@ class QueuePartition:
 
     def _fetched_later(self, fetching: Fetching) -> None:
         if fetching is self._fetching and not self._fetched(fetching):
-            # The time is up, or something failed: not at once again, lest it goes round and round.
-            asyncio.get_running_loop().call_later(TIDY_SECONDS, self.deliver)
+            self._deliver_later()
+
+    def _deliver_later(self) -> bool:
+        """The time is up, or something failed: not at once again, lest it goes round and round."""
+        if self._retrying is None:
+            self._retrying = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._retry)
+        return False
+
+    def _retry(self) -> None:
+        self._retrying = None
+        self.deliver()
 
     def _fetched(self, fetching: Fetching) -> bool:
         self._fetching = None
@@ -258,8 +269,9 @@ class QueuePartition:
         self._readers.clear()
         self._stop_fetching()
         self._unwatch()
-        if self._tidying is not None:
-            self._tidying.cancel()
+        for timer in (self._tidying, self._retrying):
+            if timer is not None:
+                timer.cancel()
 
     # -- acknowledgements ------------------------------------------------------------------------------------------
     def divert(self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis) -> Diverted:
