@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import OffsetSpec
 from pyspark.sql import SparkSession
 
 from interop_tests.conftest import StartBroker
@@ -179,6 +182,19 @@ def test_aborted_records_are_not_archived(start_broker: StartBroker, spark: Spar
     assert job.main(archive_command(broker.bootstrap, tmp_path / "archive", [topic], "--once")[5:]) == 0
 
     assert [record.value for record in archived(tmp_path / "archive", topic)] == [b"1"]
+
+
+def consumed(*command: str) -> list[tuple[int, int]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "kompat", *command], cwd=ROOT, check=True, capture_output=True, timeout=60
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    return [(each["partition"], each["offset"]) for each in found]
+
+
+def log_start(topics: Topics, topic: str) -> dict[int, int]:
+    wanted = {TopicPartition(topic, index): OffsetSpec.earliest() for index in range(PARTITIONS)}
+    return {each.partition: future.result(20).offset for each, future in topics.admin.list_offsets(wanted).items()}
 
 
 def content(record: Produced) -> tuple[object, ...]:

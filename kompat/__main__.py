@@ -7,6 +7,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kompat import __version__
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 REFUSED = 2  # exit status of a start that cannot succeed until somebody changes something
 MOST_LOCAL_BROKERS = 99
 GC_THRESHOLDS = (20_000, 20, 50)
+USER_COMMANDS = {"consume": "read a topic"}  # each is a module of kompat.cli
 
 START_FLAGS = (
     "host",
@@ -34,18 +36,25 @@ START_FLAGS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = _parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    args = _parser(given[0] if given else None).parse_args(argv)
     gc.disable()  # nothing that is built during the start becomes garbage
     run: Callable[[argparse.Namespace], int] = args.run
     return run(args)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    """Of the commands for users only the given one is looked into: the others are not imported."""
     parser = argparse.ArgumentParser(prog="kompat", description="A Kafka broker in one process.")
     parser.add_argument("--version", action="version", version=f"kompat {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_start(commands)
     _add_cluster(commands)
+    for name, summary in USER_COMMANDS.items():
+        if name == command:
+            import_module(f"kompat.cli.{name}").add(commands, summary)
+        else:
+            commands.add_parser(name, help=summary)
     return parser
 
 
