@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from kompat.clock import Clock
-from kompat.errors import DamagedData, StorageError
+from kompat.errors import StorageError
 from kompat.log.commit import GroupCommit
 from kompat.log.partition import Partition
 from kompat.log.replica import Replica
@@ -43,7 +43,7 @@ HAS_LOST = b""  # a header: the sender's disk has lost entries that it had ackno
 
 
 def _stop(reason: str) -> None:
-    logger.critical("%s", reason)
+    logger.critical("the broker stops: %s", reason)
     os._exit(1)
 
 
@@ -158,7 +158,9 @@ class Replication:
     def pump(self, replica: ReplicaCore) -> None:
         try:
             replica.pump()
-        except (RaftPanic, DamagedData) as fault:
+        except Exception as fault:
+            # What Raft believes and what is stored may not be the same any more: only a new start makes sure of it.
+            logger.exception("%s is broken", replica.partition)
             self.stop_broker(f"{replica.partition}: {fault}")
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -1,6 +1,7 @@
 """A partition with several replicas."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -8,9 +9,12 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.log import checkpoint
 from kompat.log.cleaning import Cleaner, CleanerSettings
 from kompat.log.partition import Isolation, Origin
+from kompat.log.rocks import RocksStore
 from kompat.protocol.records import ControlType, control_batch
-from kompat.types import Offset, RaftIndex
+from kompat.raft.engine import RaftPanic
+from kompat.types import NodeId, Offset, RaftIndex
 from tests.log.sim.cluster import Cluster, run
+from tests.log.sim.history import states_of
 from tests.log.support import Restless
 
 
@@ -297,3 +301,62 @@ def test_idle_groups_are_silent_and_wake_when_somebody_is_lost() -> None:
         assert await (await cluster.leader()).values() == [b"a", b"b", b"c"]
 
     run(test)
+
+
+def test_an_engine_that_finds_itself_broken_stops_the_broker() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        leader = await cluster.leader()
+        told: list[str] = []
+        leader.replication.stop_broker = told.append
+
+        class Broken:
+            def ready(self) -> None:
+                raise RaftPanic("the log is behind itself")
+
+        leader.replica.group = Broken()  # type: ignore[assignment]
+        leader.replication.pump(leader.replica)
+        assert told == [f"{leader.partition}: the log is behind itself"]
+
+    run(test)
+
+
+def test_replicas_on_disks_are_as_those_in_memory(tmp_path: Path) -> None:
+    """Through restarts, a truncation, a copy and a cut of the log's start."""
+
+    async def test(cluster: Cluster) -> None:
+        stores = {node: RocksStore(str(tmp_path / str(node))) for node in (1, 2, 3, 4)}
+        cluster.disks.update(stores)  # type: ignore[arg-type]
+        cluster.cache_bytes = 0
+        cluster.start()
+        for number in range(30):
+            await cluster.append(b"%d" % number * 1000, writes=[(b"n", b"%d" % number)])
+        old = await cluster.leader()
+        cluster.isolate(old.node_id)
+        for _ in range(3):
+            old.append(b"lost" * 1000, writes=[(b"n", b"lost")])
+        await cluster.until(lambda: any(node is not old for node in cluster.leaders))
+        await cluster.append(b"kept", node=next(node for node in cluster.leaders if node is not old))
+        cluster.heal()
+        await cluster.settled()
+        leader = await cluster.leader()
+        await leader.partition.delete_records(Offset(20))
+        cluster.start(4, voters=())
+        await leader.replica.change_members([NodeId(node) for node in (1, 2, 3, 4)])
+        await cluster.settled()
+        expected = [b"%d" % number * 1000 for number in range(20, 30)] + [b"kept"]
+        for _ in range(2):
+            for node in cluster.nodes.values():
+                assert await node.values() == expected
+                assert states_of(node) == {b"n": b"29"}
+            for node in list(cluster.nodes.values()):
+                node.kill()
+                node.disk.close()
+                stores[node.node_id] = RocksStore(str(tmp_path / str(node.node_id)))
+            cluster.disks.update(stores)  # type: ignore[arg-type]
+            cluster.start(1, 2, 3, 4)
+            await cluster.settled()
+        for store in stores.values():
+            store.close()
+
+    run(test, segment_bytes=8000)

@@ -57,7 +57,7 @@ class Node:
             commit=self.commit,
             config=cluster.config,
             clock=self.clock,
-            cache=TailCache(1 << 16),
+            cache=TailCache(cluster.cache_bytes),
         )
         self.replica: Replica = self.replication.attach(self.partition, [NodeId(voter) for voter in voters])
         self._apply_one, self.replica._apply_one = self.replica._apply_one, self._applies  # type: ignore[method-assign]
@@ -130,6 +130,7 @@ class Cluster:
         self.voters = voters
         self.fsync = "never"
         self.quiet_after = 0
+        self.cache_bytes = 1 << 16
         self.engine = Settings()
         self.config = TopicConfig(**config)
         self.on_applied: Callable[[Node, Unapplied], None] = lambda *_: None
