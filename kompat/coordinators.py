@@ -33,6 +33,7 @@ from kompat.share.machine.settings import ShareSettings
 from kompat.share.offsets import ShareOffsets
 from kompat.share.requests import TopicIdPartition
 from kompat.share.service import ShareService
+from kompat.share_links import SHARES, ShareLinks
 from kompat.transaction_links import TransactionLinks
 from kompat.txn.machine import TransactionMachine
 from kompat.txn.service import TransactionService
@@ -40,7 +41,6 @@ from kompat.types import LeaderEpoch, LogId, Offset
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
-SHARES = "__share_group_state"
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 DEAD_LETTER_PREFIX = "dlq."
 
@@ -59,6 +59,7 @@ class Coordinators:
         self._logs = logs
         self._clock = clock
         self._found: dict[str, tuple[Topic | None, Partitions]] = {}
+        share_links = ShareLinks(cluster, cluster.member, logs) if cluster.member is not None else None
         self.shares = ShareService(
             *self._coordinated(SHARES),
             logs=logs,
@@ -68,7 +69,10 @@ class Coordinators:
             order_of=order_of,
             dead_letters=DeadLetterWriter(self._letterbox, clock, share_events, profile=self._letter_profile),
             events=share_events,
+            elsewhere=share_links,
         )
+        if share_links is not None:
+            share_links.bind(self.shares)
         self.groups = GroupService(
             *self._coordinated(OFFSETS),
             settings=self._group_settings,
@@ -165,6 +169,8 @@ class Coordinators:
             self.transactions.leading(partition)
         elif partition.topic == SHARES:
             self.shares.leading(partition)
+        else:
+            self.shares.leader_changed(partition)
 
     def following(self, partition: Partition) -> None:
         if partition.topic == OFFSETS:
@@ -173,6 +179,8 @@ class Coordinators:
             self.transactions.following(partition)
         elif partition.topic == SHARES:
             self.shares.following(partition)
+        else:
+            self.shares.leader_changed(partition)
 
     # -- settings --------------------------------------------------------------------------------------------------
     def _transaction_machine(self) -> TransactionMachine:

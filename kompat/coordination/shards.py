@@ -87,6 +87,19 @@ class Shards(Generic[M, R]):
         partitions = self._existing()
         return self._led(partitions[home_of(key, len(partitions))]) if partitions else None
 
+    async def place(self, key: str) -> int:
+        """The number of the key's partition, whoever leads it; the topic is made if need be."""
+        partitions = self._existing() or await self._ensure()
+        return home_of(key, len(partitions))
+
+    def known_place(self, key: str) -> int | None:
+        """The same, if there can be anything in it."""
+        return home_of(key, self.count) if self.count else None
+
+    @property
+    def count(self) -> int:
+        return len(self._existing())
+
     def at(self, index: int) -> Runtime[M, R] | None:
         partitions = self._existing()
         return self._led(partitions[index]) if index < len(partitions) else None

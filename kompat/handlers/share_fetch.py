@@ -2,7 +2,8 @@
 
 What the member fetches is its session's; a request carries changes of it, and acknowledgements of what it was given
 before. Epoch 0 begins a session, -1 ends it and lets go of what the member holds. v2 may ask for no more than
-`max_records` (KIP-1206), and may renew locks, which fetches nothing: the answer must not wait (KIP-1222).
+`max_records` (KIP-1206), and may renew locks, which fetches nothing: the answer must not wait (KIP-1222). Who came to the
+wrong broker is told the right one.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.handlers.later import Later
-from kompat.handlers.share_requests import Acknowledging, check_member, said, unknown
+from kompat.handlers.share_requests import Acknowledging, check_member, leader_of, said, unknown
 from kompat.protocol.messages import ShareFetchRequest
 from kompat.protocol.share_fetch import PartitionData, ShareFetchResponse, TopicData, encode_share_fetch_response
 from kompat.share.fetching import Fetching
@@ -176,6 +178,10 @@ class _ShareFetch(Later[ShareFetchResponse]):
             if error is not None:
                 data.acknowledge_error_code = error.code
                 data.acknowledge_error_message = describe(error)
+        for partition, data in partitions.items():
+            data.current_leader = leader_of(self._ctx, partition, data.error_code, data.acknowledge_error_code)
+        leaders = [data.current_leader for data in partitions.values() if data.current_leader is not None]
+        response.node_endpoints = leadership.endpoints(self._ctx, leaders)
         _fill(response, partitions)
         return response
 

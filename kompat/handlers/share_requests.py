@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers import leadership
 from kompat.handlers.base import Context
 from kompat.log.commit import Pending
+from kompat.protocol.produce import CurrentLeader
 from kompat.share.machine.messages import AckBatch, AckType
 from kompat.share.requests import TopicIdPartition
 from kompat.types import ZERO_UUID
@@ -34,11 +36,21 @@ def said(topics: Iterable[Any]) -> dict[TopicIdPartition, Sequence[Any]]:
 
 
 def unknown(ctx: Context, partition: TopicIdPartition) -> KafkaError | None:
-    """Why there is no such partition, if there is none."""
-    if ctx.services.logs.find_by_id(*partition) is not None:
+    """Why the partition cannot be asked for here, if it cannot: there is none, or another broker leads it."""
+    log = ctx.services.logs.find_by_id(*partition)
+    if log is not None:
+        return None if log.is_led else KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    topic = ctx.services.cluster.topic_by_id(partition.topic_id)
+    if topic is None:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    return leadership.wrong_broker(ctx, topic, partition.partition)
+
+
+def leader_of(ctx: Context, partition: TopicIdPartition, *codes: int) -> CurrentLeader | None:
+    """Whom to turn to instead, where that is what an answer with these codes has to tell."""
+    if ErrorCode.NOT_LEADER_OR_FOLLOWER not in codes:
         return None
-    is_known = ctx.services.cluster.topic_by_id(partition.topic_id) is not None
-    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID)
+    return leadership.current_leader(ctx, "", *partition)
 
 
 class Acknowledging:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from kompat.errors import ErrorCode
 from kompat.protocol import wire
+from kompat.protocol.produce import CurrentLeader, NodeEndpoint, encode_endpoints
 from kompat.types import Buffer
 
 _pack_int32 = Struct(">i").pack
@@ -25,6 +26,7 @@ class PartitionData:
         "acknowledge_error_code",
         "acknowledge_error_message",
         "acquired_records",
+        "current_leader",
         "error_code",
         "error_message",
         "partition_index",
@@ -37,6 +39,7 @@ class PartitionData:
         self.error_message: str | None = None
         self.acknowledge_error_code: int = ErrorCode.NONE
         self.acknowledge_error_message: str | None = None
+        self.current_leader: CurrentLeader | None = None
         self.records: Sequence[Buffer] = ()  # whole batches, one or more to a buffer
         self.acquired_records: Sequence[tuple[int, int, int]] = ()  # first offset, last offset, delivery count
 
@@ -50,7 +53,14 @@ class TopicData:
 
 
 class ShareFetchResponse:
-    __slots__ = ("acquisition_lock_timeout_ms", "error_code", "error_message", "responses", "throttle_time_ms")
+    __slots__ = (
+        "acquisition_lock_timeout_ms",
+        "error_code",
+        "error_message",
+        "node_endpoints",
+        "responses",
+        "throttle_time_ms",
+    )
 
     def __init__(self, error_code: int = ErrorCode.NONE, error_message: str | None = None) -> None:
         self.throttle_time_ms = 0
@@ -58,6 +68,7 @@ class ShareFetchResponse:
         self.error_message = error_message
         self.acquisition_lock_timeout_ms = 0
         self.responses: list[TopicData] = []
+        self.node_endpoints: Sequence[NodeEndpoint] = ()
 
 
 def encode_share_fetch_response(_: int, message: ShareFetchResponse) -> list[Buffer]:
@@ -78,7 +89,8 @@ def encode_share_fetch_response(_: int, message: ShareFetchResponse) -> list[Buf
                 out = bytearray()
             _write_acquired(out, partition)
         out.append(0)
-    out += b"\x01\x00"  # no endpoints of nodes: there is no other leader to turn to; no tagged fields
+    out += encode_endpoints(message.node_endpoints)
+    out.append(0)  # no tagged fields
     buffers.append(out)
     return buffers
 
@@ -89,7 +101,8 @@ def _write_head(out: bytearray, partition: PartitionData) -> None:
     wire.write_nullable_compact_string(out, partition.error_message)
     out += _pack_int16(partition.acknowledge_error_code)
     wire.write_nullable_compact_string(out, partition.acknowledge_error_message)
-    out += NO_LEADER
+    leader = partition.current_leader
+    out += NO_LEADER if leader is None else _pack_leader(leader.leader_id, leader.leader_epoch)
     wire.write_uvarint(out, sum(map(len, partition.records)) + 1)
 
 

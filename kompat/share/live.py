@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from kompat.clock import Clock
 from kompat.coordination.decision import Decision
-from kompat.coordination.runtime import Runtime
 from kompat.coordination.timers import Alarm
 from kompat.errors import ErrorCode, KafkaError
-from kompat.log.commit import Pending
+from kompat.log.commit import Pending, settle
 from kompat.log.partition import Isolation, Partition
 from kompat.log.waiters import Waiters
 from kompat.share.events import SILENT, ShareEvents
+from kompat.share.home import Home
+from kompat.share.home import Spawn as Spawn
 from kompat.share.machine import claims
 from kompat.share.machine.claims import Said
 from kompat.share.machine.messages import AckBatch, Acquired, Dead, Found, Outcome, RecordState, Span, Update, Want
@@ -29,8 +29,7 @@ from kompat.types import Millis, Offset
 
 logger = logging.getLogger(__name__)
 
-Home = Runtime[ShareStateMachine, ShareRecord]
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+_FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH)
 
 
 class _SteadyClock:
@@ -168,13 +167,27 @@ class LivePartition:
 
     @property
     def is_ready(self) -> bool:
-        """Are changes written in the turn in which they are made?"""
-        return not self.is_fenced and self._home.run_now(_nothing) is not None
+        """Are changes made at once? Else they have to wait until the state is at hand."""
+        if self.is_fenced:
+            return False
+        keeper = self._home.keeper
+        return keeper is None or keeper.run_now(_nothing) is not None
 
     async def ready(self) -> None:
         """Wait until they are."""
         while not self.is_fenced and not self.is_ready:
-            await self._home.run(_nothing)
+            keeper = self._home.keeper
+            if keeper is None:
+                continue
+            try:
+                await keeper.run(_nothing)
+            except KafkaError:
+                if keeper.is_leading:
+                    raise  # else another broker has it now
+
+    def settled(self) -> Pending:
+        """The promise that all changes until now are written."""
+        return self._decide(lambda _: Outcome(None, []))
 
     def finish(self, dead: Dead) -> Pending:
         """The dead letters of these records are written in this turn."""
@@ -217,12 +230,13 @@ class LivePartition:
     def _decide(self, what: Callable[[Millis], Outcome]) -> Pending:
         """Decide, and promise to persist what follows; a refusal is the promise's error."""
         change = _Change(self, what)
-        try:
-            done = None if self.is_fenced else self._home.run_now(change)
-        except KafkaError as error:
-            return self._failed(change, error)
         if self.is_fenced:
             return _broken(_fenced())
+        keeper = self._home.keeper
+        try:
+            done = self._send(change) if keeper is None else keeper.run_now(change)
+        except KafkaError as error:
+            return self._failed(change, error)
         if done is None:
             promise = Pending()
             self._spawn(self._run(change, promise))
@@ -233,23 +247,28 @@ class LivePartition:
         self._follow(outcome)
         return written
 
+    def _send(self, change: _Change) -> tuple[Outcome, Pending]:
+        """As `run_now`, where another broker has the state."""
+        outcome = change.make()
+        written, promise = self._home.send(outcome.update), Pending()
+        # Before whoever waits for it: who comes again then finds it loaded anew, where it has to be.
+        written.add_done_callback(self._written)
+        written.add_done_callback(lambda done: settle(promise, _as_told(done.error)))
+        return outcome, promise
+
     async def _run(self, change: _Change, promise: Pending) -> None:
-        """As `_decide`, where the home has to be waited for."""
-        error: KafkaError | None = None
+        """As `_decide`, where the state has to be waited for."""
         try:
-            outcome = await self._home.run(change)
+            await self.ready()
+            made = self._decide(change.what)
         except KafkaError as refusal:
-            self._failed(change, refusal)
-            error = refusal
-        else:
-            self._follow(outcome)
-        for failure in promise.resolve(error):
-            logger.error("a reply could not be given", exc_info=failure)
+            made = _broken(refusal)
+        made.add_done_callback(lambda done: settle(promise, done.error))
 
     def _failed(self, change: _Change, error: KafkaError) -> Pending:
         if change.is_made:
             self.fence()
-        return _broken(error)
+        return _broken(_fenced() if error.code in _FENCED else error)
 
     def _written(self, written: Pending) -> None:
         if written.error is not None:
@@ -262,7 +281,7 @@ class LivePartition:
         self.wake()
 
     def write(self, store: ShareStateMachine, update: Update) -> Decision[ShareRecord, None]:
-        return store.write(self.key, update, leader_epoch=self.log.leader_epoch, now=self._clock.now())
+        return store.write(self.key, update, self._home.fence, self._clock.now())
 
     def now(self) -> Millis:
         """In the time that locks are kept in."""
@@ -287,20 +306,24 @@ class LivePartition:
 
 
 class _Change:
-    """A change of a share partition as a command to its home."""
+    """A change of a share partition as a command to whoever keeps its state."""
 
-    __slots__ = ("_live", "_what", "is_made")
+    __slots__ = ("_live", "is_made", "what")
 
     def __init__(self, live: LivePartition, what: Callable[[Millis], Outcome]) -> None:
         self._live = live
-        self._what = what
+        self.what = what
         self.is_made = False  # from here on the machine believes it
 
-    def __call__(self, store: ShareStateMachine) -> Decision[ShareRecord, Outcome]:
+    def make(self) -> Outcome:
         if self._live.is_fenced:
             raise _fenced()
-        outcome = self._what(self._live.now())
+        outcome = self.what(self._live.now())
         self.is_made = True
+        return outcome
+
+    def __call__(self, store: ShareStateMachine) -> Decision[ShareRecord, Outcome]:
+        outcome = self.make()
         records = () if outcome.update is None else self._live.write(store, outcome.update).records
         return Decision(records, outcome)
 
@@ -317,3 +340,8 @@ def _broken(error: KafkaError) -> Pending:
 
 def _fenced() -> KafkaError:
     return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the share partition has to be loaded anew")
+
+
+def _as_told(error: KafkaError | None) -> KafkaError | None:
+    """Whoever is fenced knows nothing of it: somebody else uses the share partition, or it has begun anew."""
+    return _fenced() if error is not None and error.code in _FENCED else error

@@ -1,13 +1,14 @@
 """Share groups for everybody: fetch, acknowledge, let go, and the offsets where groups begin.
 
-A share partition is loaded when it is first used: its state comes from the partition of `__share_group_state` that its
-key belongs to. What members hold is known in this process only.
+A share partition is loaded when it is first used, by the broker that leads its log: its state comes from the partition of
+`__share_group_state` that its key belongs to, wherever that is led. What members hold is known in this process only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -22,11 +23,13 @@ from kompat.log.manager import Logs
 from kompat.log.partition import Partition
 from kompat.share.events import SILENT, ShareEvents
 from kompat.share.fetching import Fetching
-from kompat.share.live import Home, LivePartition
+from kompat.share.home import Home
+from kompat.share.homes import Elsewhere, Homes, Keeper
+from kompat.share.live import LivePartition
 from kompat.share.machine.messages import AckBatch, Dead
 from kompat.share.machine.order import ByOffset, Order
 from kompat.share.machine.settings import ShareSettings
-from kompat.share.machine.state import ShareStateMachine
+from kompat.share.machine.state import Fence, ShareStateMachine
 from kompat.share.offset_reset import initial_offset
 from kompat.share.offsets import ShareOffsets
 from kompat.share.records import ShareCodec, ShareKey
@@ -36,6 +39,7 @@ from kompat.share.sessions import ShareSession, ShareSessions
 logger = logging.getLogger(__name__)
 
 MOST_SETTINGS = 10_000  # of groups, remembered
+RESUME_SECONDS = 5.0  # between two looks for dead letters that nobody writes, where there are several brokers
 
 Loaded = Callable[[KafkaError | None], None]
 
@@ -62,7 +66,9 @@ class ShareService:
         order_of: Callable[[Partition], Order] | None = None,
         dead_letters: DeadLetters | None = None,
         events: ShareEvents = SILENT,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
+        """`elsewhere`: the other brokers, where there are any."""
         self._logs = logs
         self._read_settings = settings
         self._settings: dict[str, ShareSettings] = {}
@@ -73,13 +79,14 @@ class ShareService:
         self._dead_letters = dead_letters
         self._events = events
         self._shards = Shards(self._runtime, existing, ensure)
+        self.homes = Homes(self._shards, clock, elsewhere)
         self._live: dict[ShareKey, LivePartition] = {}
         self._loading: dict[ShareKey, list[Loaded]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.sessions = ShareSessions(max_sessions)
-        self.offsets = ShareOffsets(self._shards, logs, clock, self._fence)
+        self.offsets = ShareOffsets(self.homes, logs, self.fence)
 
-    def _runtime(self, partition: Partition) -> Home:
+    def _runtime(self, partition: Partition) -> Keeper:
         return Runtime(
             lambda: ShareStateMachine(self._updates_per_snapshot),
             ShareCodec(),
@@ -101,6 +108,12 @@ class ShareService:
     def following(self, partition: Partition) -> None:
         """It does not any more."""
         self._shards.resign(partition)
+
+    def leader_changed(self, partition: Partition) -> None:
+        """Who leads a log, and in which epoch, is another than before: what was given out here counts no more."""
+        if self._live:
+            place = partition.log_id.topic_id, partition.index
+            self.fence([key for key in self._live if (key.topic_id, key.partition) == place])
 
     async def close(self) -> None:
         for live in self._live.values():
@@ -137,7 +150,7 @@ class ShareService:
         gone = set(topic_ids)
         for key in [key for key in self._live if key.topic_id in gone]:
             self._live[key].fence()
-        self._spawn(self.offsets.forget_topics(gone))
+        self._spawn(self.homes.forget_topics(gone))
 
     def disconnected(self, connection_id: str) -> None:
         """A client is gone, and with it what its members held."""
@@ -197,8 +210,10 @@ class ShareService:
         if live is not None:
             return live
         log = self._logs.find_by_id(*partition)
-        if log is None:
+        if log is None and self.homes.elsewhere is None:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if log is None or not log.is_led:
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if key not in self._loading:
             self._loading[key] = []
             self._spawn(self._load(key, log))
@@ -236,16 +251,17 @@ class ShareService:
             told(error)
 
     async def _take_up(self, key: ShareKey, log: Partition) -> LivePartition:
-        home = await self._shards.home(key.coordinator_key)
+        epoch, writer = log.leader_epoch, secrets.token_hex(8)
+        place = await self.homes.place_of(key)
         start = await initial_offset(log, self.settings_of(key.group_id), self._clock.now())
-        stored = await home.run(
-            lambda machine: machine.begin(key, start, leader_epoch=log.leader_epoch, now=self._clock.now())
-        )
+        stored = await self.homes.begin(place, key, start, epoch, writer)
+        if not log.is_led or log.leader_epoch != epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         live = LivePartition(
             key,
             stored,
             log=log,
-            home=home,
+            home=Home(self.homes, place, key, Fence(epoch, stored.state_epoch), writer, self._spawn),
             order=self._order_of(log),
             settings=lambda: self.settings_of(key.group_id),
             clock=self._clock,
@@ -259,8 +275,8 @@ class ShareService:
             self._bury(live, dead)
         return live
 
-    def _fence(self, keys: Iterable[ShareKey]) -> None:
-        """Their state was changed behind their backs."""
+    def fence(self, keys: Iterable[ShareKey]) -> None:
+        """Their state was changed behind their backs, or is another broker's to change."""
         for key in keys:
             live = self._live.get(key)
             if live is not None:
@@ -276,10 +292,28 @@ class ShareService:
             self._spawn(self._dead_letters.bury(live, dead))
 
     async def _resume_dead_letters(self) -> None:
-        """Records whose letters were not written when the broker ended: loading their partition takes them up."""
-        for runtime in self._shards.all():
-            for key in await runtime.run(lambda machine: machine.archiving()):
-                self.find(key.group_id, TopicIdPartition(key.topic_id, key.partition))
+        """Records whose letters were not written when a broker ended: loading their partition takes them up.
+
+        Of several brokers the one that keeps the state knows of them, and the one that leads the log writes them. Either may
+        change at any time, so it is looked again and again.
+        """
+        while True:
+            try:
+                for key in await self.homes.archiving():
+                    await self._resume(key)
+            except KafkaError as error:
+                logger.warning("dead letters that are due are looked for later: %s", error)
+            if self.homes.elsewhere is None:
+                return
+            await asyncio.sleep(RESUME_SECONDS)
+
+    async def _resume(self, key: ShareKey) -> None:
+        partition = TopicIdPartition(key.topic_id, key.partition)
+        log = self._logs.find_by_id(*partition)
+        if self.homes.elsewhere is None or (log is not None and log.is_led):
+            self.find(key.group_id, partition)
+        else:
+            await self.homes.elsewhere.ask_leader(partition, "resume", [key.group_id])
 
 
 def _tell(loaded: asyncio.Future[None], error: KafkaError | None) -> None:

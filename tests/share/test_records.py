@@ -9,7 +9,7 @@ import pytest
 from kompat.coordination.shards import home_of
 from kompat.errors import DamagedData
 from kompat.share.machine.messages import RecordState, StateBatch, Update
-from kompat.share.machine.state import ShareStateMachine
+from kompat.share.machine.state import Fence, ShareStateMachine
 from kompat.share.records import (
     NO_COUNT,
     UNINITIALIZED,
@@ -126,7 +126,7 @@ def test_every_so_many_updates_all_is_said_again() -> None:
     seen = []
     for offset in range(1, 5):
         update = Update(Offset(offset), 1, (StateBatch(offset + 1, offset + 1, ACKNOWLEDGED, 1),))
-        seen.append(run(machine.write(LATER, update, leader_epoch=LeaderEpoch(0), now=Millis(offset)).records))
+        seen.append(run(machine.write(LATER, update, Fence(LeaderEpoch(0), 0), Millis(offset)).records))
     assert seen == [["ShareUpdate"], ["ShareUpdate"], ["ShareUpdate", "ShareSnapshot"], ["ShareUpdate"]]
     rebuilt = ShareStateMachine()
     for record in machine.snapshot():

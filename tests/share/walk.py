@@ -26,7 +26,7 @@ from kompat.share.machine.messages import (
 from kompat.share.machine.partition import SharePartition
 from kompat.share.machine.runs import Run
 from kompat.share.machine.settings import ShareSettings
-from kompat.share.machine.state import ShareStateMachine
+from kompat.share.machine.state import Fence, ShareStateMachine
 from kompat.share.records import ShareCodec, ShareKey, ShareRecord
 from kompat.types import LeaderEpoch, Millis, Offset
 
@@ -107,7 +107,7 @@ class Walk:
 
     def persist(self, update: Update | None) -> None:
         if update is not None:
-            self.write(self.store.write(KEY, update, leader_epoch=EPOCH, now=self.now).records)
+            self.write(self.store.write(KEY, update, Fence(EPOCH, 0), self.now).records)
 
     def read(self, first: int, batches: int) -> Found:
         """As a log does: whole batches from the one that holds the offset."""

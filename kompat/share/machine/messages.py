@@ -132,6 +132,14 @@ class Update:
     batches: tuple[StateBatch, ...] = ()
 
 
+def merged(updates: Sequence[Update]) -> Update:
+    """One that has the effect of all of them, in their order."""
+    newest = updates[-1]
+    return Update(
+        newest.start_offset, newest.complete_count, tuple(batch for update in updates for batch in update.batches)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Dead:
     """Records that were given up, and whose dead letters are to be written."""

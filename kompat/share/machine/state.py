@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from kompat.coordination.decision import Decision
+from kompat.errors import ErrorCode, KafkaError
 from kompat.share.machine.messages import RecordState, StateBatch, Update
 from kompat.share.machine.runs import Run, Runs
 from kompat.share.records import (
@@ -39,6 +41,20 @@ class Stored:
     start_offset: Offset
     state_epoch: int
     batches: tuple[StateBatch, ...]
+
+
+class Fence(NamedTuple):
+    """In whose name a share partition's state is written: whoever comes later makes it void."""
+
+    leader_epoch: LeaderEpoch  # of the partition whose records are shared: the broker that leads it writes
+    state_epoch: int  # moves where somebody lets the group begin anew
+
+
+class Writing(NamedTuple):
+    """A write that comes from another broker. It may come twice, and then late: only what is newer than the last counts."""
+
+    writer: str  # one load of the share partition
+    number: int
 
 
 class _State:
@@ -84,6 +100,10 @@ class _State:
             self.runs.replace(low, high, Run(first, last, state, deliveries))
             self.runs.join(low, exactly=True)
 
+    @property
+    def is_archiving(self) -> bool:
+        return any(run.state is RecordState.ARCHIVING for run in self.runs)
+
     def batches(self) -> tuple[StateBatch, ...]:
         return tuple(StateBatch(run.first, run.last, run.state, run.deliveries) for run in self.runs)
 
@@ -96,15 +116,27 @@ class ShareStateMachine:
         self._updates_per_snapshot = updates_per_snapshot
         self._states: dict[ShareKey, _State] = {}
         self._by_group: dict[str, set[ShareKey]] = defaultdict(set)
+        self._may_archive: set[ShareKey] = set()  # among them all that owe dead letters
+        self._writings: dict[ShareKey, Writing] = {}  # the newest of each that is used by another broker
 
     # -- commands --------------------------------------------------------------------------------------------------
     def begin(
-        self, key: ShareKey, start_offset: Offset, *, leader_epoch: LeaderEpoch, now: Millis
+        self, key: ShareKey, start_offset: Offset, *, leader_epoch: LeaderEpoch, now: Millis, writer: str = ""
     ) -> Decision[ShareRecord, Stored]:
-        """The state of a share partition that somebody wants to use; where it has none, it begins at the offset."""
+        """The state of a share partition that somebody wants to use; where it has none, it begins at the offset.
+
+        Who has used it until now is fenced: a broker that led the partition before, or an earlier load.
+        """
         known = self._states.get(key)
+        if known is not None and leader_epoch < known.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+        self._writings.pop(key, None)
+        if writer:
+            self._writings[key] = Writing(writer, 0)
         if known is not None and known.start_offset != UNINITIALIZED:
-            return Decision([], Stored(known.start_offset, known.state_epoch, known.batches()))
+            stored = Stored(known.start_offset, known.state_epoch, known.batches())
+            is_led_anew = leader_epoch > known.leader_epoch
+            return Decision([_led(key, known, leader_epoch)] if is_led_anew else [], stored)
         epoch = known.state_epoch if known is not None else 0
         begun = self.initialize(key, start_offset, leader_epoch=leader_epoch, state_epoch=epoch, now=now)
         return Decision(begun.records, Stored(start_offset, epoch, ()))
@@ -120,7 +152,7 @@ class ShareStateMachine:
             key=key,
             snapshot_epoch=known.snapshot_epoch + 1 if known is not None else 0,
             state_epoch=state_epoch,
-            leader_epoch=leader_epoch,
+            leader_epoch=max(leader_epoch, known.leader_epoch) if known is not None else leader_epoch,
             start_offset=start_offset,
             complete_count=0 if start_offset != UNINITIALIZED else NO_COUNT,
             create_timestamp=now,
@@ -139,17 +171,17 @@ class ShareStateMachine:
                 records += made.records
         return Decision(records, None)
 
-    def write(
-        self, key: ShareKey, update: Update, *, leader_epoch: LeaderEpoch, now: Millis
-    ) -> Decision[ShareRecord, None]:
-        """Persist a change. One of a share partition that is no more changes nothing."""
+    def write(self, key: ShareKey, update: Update, fence: Fence, now: Millis) -> Decision[ShareRecord, None]:
+        """Persist a change. Raises FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH where it is not the writer's to make any more."""
         state = self._states.get(key)
-        if state is None:
-            return Decision([], None)
+        if state is None or state.start_offset == UNINITIALIZED or state.state_epoch != fence.state_epoch:
+            raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
+        if fence.leader_epoch < state.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         record = ShareUpdate(
             key=key,
             snapshot_epoch=state.snapshot_epoch,
-            leader_epoch=leader_epoch,
+            leader_epoch=fence.leader_epoch,
             start_offset=update.start_offset,
             complete_count=update.complete_count,
             batches=update.batches,
@@ -158,6 +190,19 @@ class ShareStateMachine:
             return Decision([record], None)
         # All that came before is said again in one record, so that nothing older is needed.
         return Decision([record, _snapshot(key, _updated(state, key, record), now)], None)
+
+    def write_afar(
+        self, key: ShareKey, update: Update, fence: Fence, now: Millis, writing: Writing
+    ) -> Decision[ShareRecord, None]:
+        """As `write`, for another broker."""
+        newest = self._writings.get(key)
+        if newest is not None and newest.writer != writing.writer:
+            raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
+        if newest is not None and writing.number <= newest.number:
+            return Decision([], None)
+        decision = self.write(key, update, fence, now)
+        self._writings[key] = writing
+        return decision
 
     def read(self, key: ShareKey) -> Decision[ShareRecord, Stored | None]:
         state = self._states.get(key)
@@ -190,14 +235,14 @@ class ShareStateMachine:
 
     def archiving(self) -> Decision[ShareRecord, list[ShareKey]]:
         """Share partitions that owe dead letters."""
-        found = [
-            key for key, state in self._states.items() if any(run.state is RecordState.ARCHIVING for run in state.runs)
-        ]
-        return Decision([], found)
+        self._may_archive = {key for key in self._may_archive if key in self._states and self._states[key].is_archiving}
+        return Decision([], sorted(self._may_archive))
 
     # -- records ---------------------------------------------------------------------------------------------------
     def apply(self, record: ShareRecord) -> None:
         key = record.key
+        if not isinstance(record, ShareEnd) and any(each.state is RecordState.ARCHIVING for each in record.batches):
+            self._may_archive.add(key)
         if isinstance(record, ShareSnapshot):
             self._states[key] = _State(record)
             self._by_group[key.group_id].add(key)
@@ -206,12 +251,25 @@ class ShareStateMachine:
             if state is not None:
                 state.update(record)
         elif self._states.pop(key, None) is not None:
+            self._writings.pop(key, None)
             self._by_group[key.group_id].discard(key)
             if not self._by_group[key.group_id]:
                 del self._by_group[key.group_id]
 
     def snapshot(self) -> Iterator[ShareRecord]:
         return (_snapshot(key, state, state.written) for key, state in self._states.items())
+
+
+def _led(key: ShareKey, state: _State, leader_epoch: LeaderEpoch) -> ShareUpdate:
+    """Another broker leads the partition from now on: what those before it still write does not count."""
+    return ShareUpdate(
+        key=key,
+        snapshot_epoch=state.snapshot_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=UNINITIALIZED,
+        complete_count=state.complete_count,
+        batches=(),
+    )
 
 
 def _updated(state: _State, key: ShareKey, record: ShareUpdate) -> _State:
