@@ -91,6 +91,10 @@ def values(*members: Member) -> list[str]:
     return [record.value for member in members for record in member.records]
 
 
+def wait_count(member: Member, count: int) -> None:
+    until(lambda: member.count() >= count, f"{count} records are read", seconds=60)
+
+
 def test_the_most_urgent_of_a_backlog_come_first(kind: str, hosts: Hosts, topics: Topics, bootstrap: str) -> None:
     topic = topics.create("urgent")
     sent = produce_backlog(bootstrap, topic, 600)
@@ -108,11 +112,11 @@ def test_what_comes_later_and_is_more_urgent_overtakes(kind: str, hosts: Hosts, 
     host = hosts.start(kind)
     send(bootstrap, topic, [("hold", {})])
     first = host.join(bootstrap, group, topic, config=FEW)
-    first.wait_records(1)
+    wait_count(first, 1)
     send(bootstrap, topic, [(f"later-{index}", {}) for index in range(AT_ONCE)])
     send(bootstrap, topic, [("now", {"x-priority": "high"})])
     second = host.join(bootstrap, group, topic, config={**EXPLICIT, "max.poll.records": 1})
-    second.wait_records(AT_ONCE + 1)
+    wait_count(second, AT_ONCE + 1)
 
     assert values(second) == ["now", *(f"later-{index}" for index in range(AT_ONCE))]
 
@@ -159,9 +163,9 @@ def test_what_is_past_its_time_is_for_plain_consumers_only(
     until(lambda: len(read_all(bootstrap, topic)) == 5, "the delayed record is in the log", seconds=30)
 
     member = hosts.start(kind).join(bootstrap, group, topic, config=EXPLICIT)
-    member.wait_records(2)
+    wait_count(member, 2)
     send(bootstrap, topic, [("c", {})])
-    member.wait_records(1)
+    wait_count(member, 3)
 
     assert values(member) == ["a", "b", "c"]
 
