@@ -7,8 +7,8 @@ append without replicas is. `pump`, at the end of a turn, works off what Raft ha
 - entries of another leader are staged; if they contradict the log, its end is cut first, and the rest waits for that;
 - what is committed is applied: the high watermark passes it, states that came with it are written, members change.
 
-A leader *leads* (takes appends, and says so) when the first entry of its term is committed: from then on it knows of all that
-was ever acknowledged.
+A leader *leads* (takes appends, and says so) when the first entry of its term is committed and written down: from then on it
+knows of all that was ever acknowledged.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ from kompat.raft.engine import (
     describe_message,
 )
 from kompat.types import Buffer, LeaderEpoch, NodeId, Offset, RaftIndex
+
+REST_SECONDS = 0.1
 
 
 class _Waiting(NamedTuple):
@@ -69,6 +71,7 @@ class ReplicaCore(ABC):
         self._held: tuple[Pending, Ready] | None = None  # its entries wait until the log's end is cut
         self._is_pumping = self._is_applying = False
         self._first_of_term: tuple[int, RaftIndex] | None = None  # the term that this broker leads, and its first entry
+        self._is_resting = False
         self.is_installing = False  # a copy of the leader's log is on its way in
         self.role = Role.FOLLOWER  # LEADER only while it leads
         self.leader: NodeId | None = None
@@ -175,7 +178,7 @@ class ReplicaCore(ABC):
     # -- a turn of the group ---------------------------------------------------------------------------------------
     def pump(self) -> None:
         """Work off what Raft has to say."""
-        if self._is_pumping or self.is_installing:
+        if self._is_pumping or self.is_installing or self._is_resting:
             return
         self._is_pumping = True
         try:
@@ -314,7 +317,7 @@ class ReplicaCore(ABC):
     def _look_at_role(self) -> None:
         group = self.group
         term, leader = group.term, NodeId(group.leader) if group.leader else None
-        role = Role.LEADER if group.is_leader and self._knows_all(term) else Role.FOLLOWER
+        role = Role.LEADER if group.is_leader and self._may_lead(term) else Role.FOLLOWER
         if (role, term, leader) == (self.role, self.epoch, self.leader):
             return
         was_leading = self.is_leading
@@ -329,10 +332,16 @@ class ReplicaCore(ABC):
                 self._resign("this broker has lost the leadership")
         self._host.role_changed(self)
 
-    def _knows_all(self, term: int) -> bool:
-        """Whether the first entry of the term that this broker leads is committed."""
+    def _may_lead(self, term: int) -> bool:
+        """Whether the first entry of the term that this broker leads is committed, and what came before it is in the store.
+
+        States that are only on their way there would not be seen by whoever looks at them first: what they say would be
+        overlooked, or done twice.
+        """
         first = self._first_of_term
-        return first is not None and first[0] == term and first[1] <= self.log.applied
+        if first is None or first[0] != term or first[1] > self.log.applied:
+            return False
+        return (self.is_leading and self.epoch == term) or self.partition.newest_turn is None
 
     @abstractmethod
     def _began_to_lead(self) -> None: ...
@@ -359,7 +368,15 @@ class ReplicaCore(ABC):
             self.partition.intake.reload()
 
     def failed(self) -> None:
-        """Take up the group anew from what is stored: what Raft believes may not be there."""
+        """Take up the group anew from what is stored: what Raft believes may not be there. What is to be written again waits a
+        little, else a full disk keeps the broker busy with nothing else."""
         self.take_up()
+        if not self._is_resting:
+            self._is_resting = True
+            self._host.call_later(REST_SECONDS, self._rise)
         self._resign("the disk refused a write")
         self._host.role_changed(self)
+
+    def _rise(self) -> None:
+        self._is_resting = False
+        self._host.wake(self)

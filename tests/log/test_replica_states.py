@@ -16,6 +16,7 @@ class Watching:
     def __init__(self, node: Node) -> None:
         self.view = View(node.partition.store)
         self.reloads = 0
+        self.loaded: bytes | None = None  # what the state `a` was, when it was last looked at anew
 
     def staged(self, writes: list[StateWrite], turn: Pending) -> None:
         self.view.staged(writes, turn)
@@ -23,6 +24,7 @@ class Watching:
     def reload(self) -> None:
         self.view.clear()
         self.reloads += 1
+        self.loaded = self.view.get(b"a")
 
     def start_moved(self) -> None:
         pass
@@ -105,5 +107,7 @@ def test_a_new_leader_looks_at_its_states_anew() -> None:
         new = await cluster.leader()
         assert intakes[new].reloads == 1
         assert intakes[new].view.get(b"a") == b"1"
+        assert intakes[new].loaded == b"1"  # though it may have heard of the commit only now
 
-    run(test)
+    for seed in range(20):
+        run(test, seed=seed)
