@@ -71,7 +71,7 @@ class ReplicaCore(ABC):
         self._held: tuple[Pending, Ready] | None = None  # its entries wait until the log's end is cut
         self._is_pumping = self._is_applying = False
         self._first_of_term: tuple[int, RaftIndex] | None = None  # the term that this broker leads, and its first entry
-        self._is_resting = False
+        self._is_resting = self._is_over = False
         self.is_installing = False  # a copy of the leader's log is on its way in
         self.role = Role.FOLLOWER  # LEADER only while it leads
         self.leader: NodeId | None = None
@@ -172,13 +172,15 @@ class ReplicaCore(ABC):
         self.log.stage_progress()
 
     def drop(self) -> None:
+        self._is_over = True  # whatever comes now must not write to a log that is gone
+        self.role = Role.FOLLOWER
         self._resign("the topic was deleted")
         self.log.forget()
 
     # -- a turn of the group ---------------------------------------------------------------------------------------
     def pump(self) -> None:
         """Work off what Raft has to say."""
-        if self._is_pumping or self.is_installing or self._is_resting:
+        if self._is_pumping or self.is_installing or self._is_resting or self._is_over:
             return
         self._is_pumping = True
         try:
@@ -245,7 +247,7 @@ class ReplicaCore(ABC):
     # -- messages --------------------------------------------------------------------------------------------------
     def receive(self, header: bytes, payloads: Sequence[Buffer]) -> None:
         """A peer's message. Raises MessageRefused."""
-        if self.is_installing or (self.log.last_ever is not None and not _is_leaders(header)):
+        if self._is_over or self.is_installing or (self.log.last_ever is not None and not _is_leaders(header)):
             return  # who has lost what it may have acknowledged must not vote
         if payloads:
             try:

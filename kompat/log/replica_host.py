@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kompat.raft.engine import GroupState, Message, RaftGroup, Ready
@@ -41,6 +41,8 @@ class Host(Protocol):
     def fetch(self, replica: ReplicaCore, ready: Ready) -> None:
         """Read entries for followers that are far behind."""
         ...
+
+    def call_later(self, seconds: float, work: Callable[[], None]) -> None: ...
 
     def campaign_later(self, replica: ReplicaCore, place: int) -> None:
         """Have it campaign, after those with a lower place have had their chance."""

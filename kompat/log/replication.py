@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from kompat.clock import Clock
@@ -178,6 +178,9 @@ class Replication:
 
     def is_up(self, node: NodeId) -> bool:
         return self._peers.is_up(node)
+
+    def call_later(self, seconds: float, work: Callable[[], None]) -> None:
+        self._loop.call_later(seconds, work)
 
     def campaign_later(self, replica: ReplicaCore, place: int) -> None:
         epoch = replica.epoch

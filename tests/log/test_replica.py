@@ -13,9 +13,9 @@ from kompat.log.rocks import RocksStore
 from kompat.protocol.records import ControlType, control_batch
 from kompat.raft.engine import RaftPanic
 from kompat.types import NodeId, Offset, RaftIndex
-from tests.log.sim.cluster import Cluster, run
+from tests.log.sim.cluster import Cluster, Node, run
 from tests.log.sim.history import states_of
-from tests.log.support import Restless
+from tests.log.support import LOG_ID, Restless
 
 
 def test_an_append_is_committed_when_a_majority_has_it() -> None:
@@ -360,3 +360,25 @@ def test_replicas_on_disks_are_as_those_in_memory(tmp_path: Path) -> None:
             store.close()
 
     run(test, segment_bytes=8000)
+
+
+def test_a_partition_that_is_deleted_fails_what_waits_and_writes_nothing_more() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        await cluster.append(b"a")
+        leader = await cluster.leader()
+        appended = leader.append(b"b")
+        leader.partition.drop()
+        leader.replication.detach(leader.partition)
+        leader.disk.drop(LOG_ID)
+        with pytest.raises(KafkaError):
+            await appended.pending.wait()
+        await cluster.append(b"c", node=await _another(cluster, leader))
+        assert not list(leader.disk.logs())
+
+    run(test)
+
+
+async def _another(cluster: Cluster, than: Node) -> Node:
+    await cluster.until(lambda: any(node is not than for node in cluster.leaders))
+    return next(node for node in cluster.leaders if node is not than)
