@@ -22,7 +22,7 @@ from tests.log.sim.chaos import simulate
 from tests.log.sim.history import History, Violation
 
 FIRST = int(os.environ.get("KOMPAT_SIM_FIRST", "0"))
-SEEDS = int(os.environ.get("KOMPAT_SIM_SEEDS", "160"))
+SEEDS = int(os.environ.get("KOMPAT_SIM_SEEDS", "300"))
 PARTS = min(SEEDS, 8)
 MOST_SEEDS = 120  # that a mistake may survive
 
