@@ -3,7 +3,7 @@
 There is one timer for all partitions. It ends when the first of their records may be due; then each partition that has
 such records delivers some, and the next when those are committed, so that others get their turns. A record that was
 delivered is gone from the waiting ones in the same write, so a crash leaves it either there or in the log. On a topic with lanes
-it goes to its lane instead.
+it goes to its lane instead. Of several brokers, the one that leads the partition delivers.
 """
 
 from __future__ import annotations
@@ -65,8 +65,11 @@ class Firing:
 
     # -- who is next -----------------------------------------------------------------------------------------------
     def changed(self, intake: PartitionIntake) -> None:
-        """Other records of the partition may be the next that are due."""
+        """Other records of the partition may be the next that are due, or this broker leads it, or does no more."""
         if intake in self._under_way:
+            return
+        if not intake.partition.is_led:
+            self.dropped(intake)
             return
         try:
             due = intake.summary.none_before
@@ -123,6 +126,8 @@ class Firing:
 
     def fire(self, intake: PartitionIntake, now: Millis) -> None:
         """Deliver some of what is due in a partition; the rest follows when that is committed."""
+        if not intake.partition.is_led:
+            return  # nor was it when it was opened; whoever leads it knows of the same records
         self._under_way.add(intake)
         try:
             pending = self._append(intake, now)
@@ -159,7 +164,7 @@ class Firing:
             self.changed(intake)
 
     def _put_off(self, intake: PartitionIntake, reason: str) -> None:
-        if intake.partition.is_dropped:
+        if intake.partition.is_dropped or not intake.partition.is_led:
             return
         if intake not in self._failing:  # told once, not with every attempt
             self._failing.add(intake)

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -190,3 +192,21 @@ async def test_a_partition_that_cannot_be_read_does_not_stop_the_others(
     await damaged.write_states([(name, value)]).wait()
     assert [r.value for r in await node.until(damaged, count=1)] == [b"damaged"]
     assert len(caplog.records) == 1
+
+
+async def test_only_who_leads_a_partition_delivers_and_a_new_leader_takes_it_up(node: Node) -> None:
+    partition = node.open()
+    node.send(partition, "later", delay_ms=30)
+    await node.commit.turn().wait()
+    partition.replica = cast("Any", SimpleNamespace(is_leading=False))
+    assert partition.intake is not None
+    partition.intake.reload()  # as a replica does when it loses the lead
+
+    assert not node.extensions._firing._armed
+    await asyncio.sleep(0.1)
+    partition.replica = None
+    assert node.records(partition) == []
+
+    partition.intake.reload()  # as a replica does when it gains it
+    [record] = await node.until(partition, count=1)
+    assert record.value == b"later"
