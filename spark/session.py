@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -33,6 +35,10 @@ def open_session(name: str, *, master: str | None = None, settings: Mapping[str,
     given = SparkConf()
     is_submitted = given.contains("spark.submit.deployMode") or given.contains("spark.master")
     chosen = master or (None if is_submitted else LOCAL)
+    if chosen is not None and chosen.startswith("local"):
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", sys.executable
+        )  # else whatever is first on the PATH, with other packages
     builder = SparkSession.builder.appName(name)
     if chosen is not None:
         builder = builder.master(chosen)
