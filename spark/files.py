@@ -69,6 +69,14 @@ class Files:
             stream.close()
         self.move(written, path)
 
+    def replace(self, path: str, data: bytes) -> None:
+        """A file, whether or not there is one."""
+        stream = self._fs.create(self._path(self.full(path)), True)
+        try:
+            stream.write(data)
+        finally:
+            stream.close()
+
     def move(self, source: str, target: str) -> None:
         """Raises where there is something at the target."""
         to = self._path(self.full(target))

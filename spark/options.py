@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from spark.session import open_session
@@ -34,6 +35,19 @@ def setting(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value
+
+
+def moment(text: str) -> int:
+    """Milliseconds since 1970, or a time as in 2026-01-31T12:00:00Z."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: {error}") from None
+    if found.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} does not say its time zone: 2026-01-31T12:00:00Z does")
+    return round(found.timestamp() * 1000)
 
 
 def session(name: str, options: argparse.Namespace) -> SparkSession:

@@ -201,19 +201,6 @@ def _wanted(given: argparse.Namespace) -> Wanted:
     )
 
 
-def moment(text: str) -> int:
-    """Milliseconds since 1970, or a time as in 2026-01-31T12:00:00Z."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time: {error}") from None
-    if found.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text!r} does not say its time zone: 2026-01-31T12:00:00Z does")
-    return round(found.timestamp() * 1000)
-
-
 def offset_range(text: str) -> tuple[int, Span]:
     """PARTITION:FIRST-END, the end not included; either may be left out."""
     partition, colon, span = text.partition(":")
@@ -230,8 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made.add_argument("--archive", required=True, metavar="DIR")
     made.add_argument("--topic", required=True, help="whose records")
     made.add_argument("--to", required=True, metavar="TOPIC", help="where they go")
-    made.add_argument("--from-time", type=moment, metavar="TIME")
-    made.add_argument("--to-time", type=moment, metavar="TIME", help="not included")
+    made.add_argument("--from-time", type=options.moment, metavar="TIME")
+    made.add_argument("--to-time", type=options.moment, metavar="TIME", help="not included")
     made.add_argument("--offsets", type=offset_range, action="append", default=[], metavar="P:FIRST-END")
     made.add_argument("--key", help="only records with this key")
     made.add_argument("--header", type=options.setting, metavar="NAME=VALUE", help="only records with this header")
