@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -29,7 +30,18 @@ class Promises:
 class Load:
     """One producer in a thread, over all partitions of a topic. Values count up per partition."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, idempotent: bool) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        *,
+        idempotent: bool,
+        pause: float = 0,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        """`pause`: seconds between two records. `settings`: of the producer, besides its own."""
+        self._pause = pause
         self.topic = topic
         self.partitions = partitions
         self.is_idempotent = idempotent
@@ -47,6 +59,7 @@ class Load:
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
                 "retry.backoff.ms": 20,
+                **(settings or {}),
             }
         )
         self._stop = threading.Event()
@@ -86,6 +99,8 @@ class Load:
                 continue
             self.promises.sent[partition].append(value)
             self._producer.poll(0)
+            if self._pause:
+                self._stop.wait(self._pause)
             number += 1
 
     def _report(self, error: KafkaError | None, message: RawMessage) -> None:
