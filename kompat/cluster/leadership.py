@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Protocol
 
 from kompat.cluster.leaders import Led
@@ -10,8 +9,6 @@ from kompat.cluster.network import Network
 from kompat.cluster.replicas import Replica
 from kompat.log.partition import Partition
 from kompat.types import LeaderEpoch, LogId, NodeId
-
-REFRESH = 1.0  # seconds between two looks at who is in sync
 
 
 class Watcher(Protocol):
@@ -30,21 +27,12 @@ class Leadership:
         self._replicas: dict[LogId, Replica] = {}
         self._led: dict[LogId, Partition] = {}
         self._watchers: list[Watcher] = []
-        self._refreshing: asyncio.Task[None] | None = None
 
     def watch(self, watcher: Watcher) -> None:
         """Be told what this broker leads from now on, beginning with what it leads already."""
         self._watchers.append(watcher)
         for partition in self._led.values():
             watcher.leading(partition, partition.leader_epoch)
-
-    def start(self) -> None:
-        self._refreshing = asyncio.ensure_future(self._refresh())
-
-    async def close(self) -> None:
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-            await asyncio.gather(self._refreshing, return_exceptions=True)
 
     # -- what there is ---------------------------------------------------------------------------------------------
     def take(self, partition: Partition, replica: Replica) -> None:
@@ -85,7 +73,8 @@ class Leadership:
         was_led = self._led.pop(log_id, None)
         if was_led is not None:
             known = self._network.leaders.of(log_id)
-            self._network.announce(log_id, Led(None, partition.leader_epoch, known.in_sync if known else ()))
+            if known is not None and known.leader == self._network.me:
+                self._network.announce(log_id, Led(None, known.epoch, known.in_sync))
         self._network.elected(log_id, Led(leader, epoch, ()))
         for watcher in self._watchers:
             watcher.following(partition)
@@ -98,10 +87,3 @@ class Leadership:
         replica = self._replicas.get(partition.log_id)
         in_sync = (self._network.me,) if replica is None else tuple(replica.in_sync())
         self._network.announce(partition.log_id, Led(self._network.me, epoch, in_sync))
-
-    async def _refresh(self) -> None:
-        while True:
-            await asyncio.sleep(REFRESH)
-            for partition in list(self._led.values()):
-                if partition.log_id in self._replicas:
-                    self._announce(partition, partition.leader_epoch)

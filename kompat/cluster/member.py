@@ -109,7 +109,6 @@ class Member:
         """Come to a part of the metadata log: as it was, by founding the cluster, or by waiting to be taken in."""
         voters = await self._formation.first_voters()
         self.place(self._owner.log, voters)
-        self.leadership.start()
         if self._settings.rebalance_seconds:
             self._upkeep.append(asyncio.ensure_future(self._rebalance(self._settings.rebalance_seconds)))
 
@@ -128,7 +127,6 @@ class Member:
             task.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self.moving.close()
-        await self.leadership.close()
         await self.network.close()
 
     async def hand_over(self) -> None:
@@ -182,6 +180,15 @@ class Member:
     @property
     def metadata_log(self) -> Partition:
         return self._owner.log
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the metadata log has had several replicas already, or could have had."""
+        return raft_states.load_hard(self._owner.log.store) is not None
+
+    @property
+    def cluster_id(self) -> str:
+        return self._owner.image.cluster_id
 
     @property
     def has_metadata(self) -> bool:

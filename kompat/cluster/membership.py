@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kompat.cluster.calls import Call
 from kompat.cluster.state import Address, Broker
-from kompat.errors import ErrorCode, KafkaError, PeerError
+from kompat.errors import ConfigError, ErrorCode, KafkaError, PeerError
 from kompat.types import Buffer, LeaderEpoch, NodeId
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ MOST_VOTERS = 5  # of the metadata: more would only be slower
 PAUSE = 0.2  # seconds between two looks
 SAY_SO = 5.0  # seconds of waiting, until the operator is told what for
 ANSWER_WITHIN = 2.0
+MEET = 2.0  # seconds in which others may say that they have metadata already
 REMIND = 3.0  # seconds between two reminders to the controller that this broker is there
 
 
@@ -50,6 +51,7 @@ class Formation:
         member = self._member
         state = member.image()
         told = {
+            "cluster_id": member.cluster_id,
             "has_metadata": member.has_metadata,
             "controller": member.controller_id(),
             "peers": {n: [b.peer.host, b.peer.port] for n, b in state.brokers.items() if b.peer is not None},
@@ -60,6 +62,8 @@ class Formation:
         """Who shall keep a metadata log that has never been kept by more than one: this broker, or nobody yet."""
         member = self._member
         if member.has_metadata:
+            if not member.is_kept:
+                await self._check_alone()
             return (member.me,)  # counts only where it has been alone so far
         if member.me != min(member.named, default=None):
             return ()
@@ -68,6 +72,17 @@ class Formation:
             if told["has_metadata"]:
                 return ()
         return (member.me,)
+
+    async def _check_alone(self) -> None:
+        """A broker that has been alone brings its metadata along, so there must not be others. Raises ConfigError."""
+        others = [node for node in self._member.named if node != self._member.me]
+        await self._member.network.until(lambda: all(map(self._member.peers.is_up, others)), MEET)
+        for node, told in zip(others, await asyncio.gather(*map(self._ask, others)), strict=True):
+            if told is not None and told["has_metadata"]:
+                raise ConfigError(
+                    f"broker {node} belongs to a cluster, and this one has topics of its own: start it with an empty data "
+                    "directory to have it join, or alone as before"
+                )
 
     async def _all_tell(self, nodes: Sequence[NodeId]) -> Any:
         waited = 0.0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kompat.cluster.names import invalid_name
 from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
@@ -28,19 +29,19 @@ def handle(ctx: Context, req: DescribeProducersRequest) -> DescribeProducersResp
 
 
 def _answer(ctx: Context, topic: str, index: int) -> PartitionAnswer:
-    if ctx.services.cluster.topic(topic) is None:
+    known = ctx.services.cluster.topic(topic)
+    if known is None:
         reason = invalid_name(topic)
         if reason:
             return _failed(index, KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason))
         return _failed(index, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     partition = ctx.services.logs.find(topic, index)
-    if partition is None:
-        return PartitionAnswer(
-            partition_index=index,
-            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message=None,
-            active_producers=[],
-        )
+    try:
+        if partition is None:
+            raise leadership.wrong_broker(ctx, known, index)
+        leadership.require_leader(partition)
+    except KafkaError as error:
+        return PartitionAnswer(partition_index=index, error_code=error.code, error_message=None, active_producers=[])
     return PartitionAnswer(
         partition_index=index,
         error_code=ErrorCode.NONE,

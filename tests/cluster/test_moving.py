@@ -1,0 +1,163 @@
+"""A partition's leader makes its members those that the metadata asks for, whatever it finds them to be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from kompat.cluster.controller import Controller
+from kompat.cluster.membership import MOST_VOTERS, choose_voters
+from kompat.cluster.moving import Moving
+from kompat.cluster.network import Network
+from kompat.cluster.state import PartitionState
+from kompat.errors import ErrorCode, KafkaError
+from kompat.types import LeaderEpoch, LogId, NodeId
+from tests.cluster.brokers import LOG, ME, THREE, TWO, Controlled, Copy, Links, leading, network, state
+
+
+class World:
+    """A broker that leads one partition."""
+
+    def __init__(self, replica: Copy, wanted: PartitionState) -> None:
+        self.links = Links()
+        self.links.up = {TWO, THREE}
+        self.network: Network = network(self.links, TWO, THREE, lost_after=60)
+        self.replica = replica
+        self.leadership, self.log = leading(self.network, replica)
+        self.wanted: dict[LogId, PartitionState] = {LOG: wanted}
+        self.controller = Controlled(self.wanted)
+        self.moving = Moving(self.network, self.leadership, cast("Controller", self.controller), self.wanted.get)
+        self.leadership.watch(self.moving)
+
+    async def settle(self) -> None:
+        for _ in range(500):
+            if not self.moving._tasks:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("it goes on for ever")
+
+    async def close(self) -> None:
+        await self.moving.close()
+        await self.network.close()
+
+
+async def test_members_become_those_that_are_wanted_and_the_controller_hears_of_it() -> None:
+    world = World(Copy(ME), state(1, 2, 3, adding=[2, 3]))
+    await world.settle()
+
+    assert world.replica.voters == [ME, TWO, THREE]
+    assert world.controller.asked == [("arrived", [LOG.topic_id.hex, 0, [1, 2, 3]])]
+    assert not world.wanted[LOG].is_moving
+    await world.close()
+
+
+async def test_a_partition_that_is_where_it_should_be_is_left_alone() -> None:
+    world = World(Copy(ME, TWO), state(1, 2))
+    world.moving.look(LOG)
+
+    assert not world.moving._tasks
+    await world.close()
+
+
+async def test_members_that_the_metadata_does_not_ask_for_go() -> None:
+    world = World(
+        Copy(ME, TWO, THREE), state(1, 2)
+    )  # a cancelled move, or a leader that died before it told of its end
+    await world.settle()
+
+    assert world.replica.voters == [ME, TWO]
+    assert world.controller.asked == []
+    await world.close()
+
+
+async def test_a_leader_that_leaves_has_another_lead_first() -> None:
+    world = World(Copy(ME), state(2, 3, 1, adding=[2, 3], removing=[1]))
+    await asyncio.sleep(0.05)
+
+    assert world.replica.voters == [TWO, THREE, ME]
+    assert world.replica.given_to == [TWO]
+    world.leadership.following(world.log, TWO, LeaderEpoch(2))
+    await world.settle()
+    assert world.controller.asked == []  # the next leader goes on
+    await world.close()
+
+
+async def test_a_change_that_fails_is_tried_again() -> None:
+    replica = Copy(ME)
+    replica.refusals = [KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS)]
+    world = World(replica, state(1, 2, adding=[2]))
+    await world.settle()
+
+    assert replica.voters == [ME, TWO]
+    await world.close()
+
+
+async def test_a_move_that_waits_for_a_broker_that_never_comes_can_be_cancelled() -> None:
+    class Stuck(Copy):
+        async def change_members(self, voters: object, learners: object = ()) -> None:
+            if TWO in cast("list[NodeId]", voters):
+                self.learners = [TWO]
+                await asyncio.Event().wait()
+            self.learners = []
+
+    world = World(Stuck(ME), state(1, 2, adding=[2]))
+    await asyncio.sleep(0.01)
+    assert world.replica.learners == [TWO]
+
+    world.wanted[LOG] = state(1, 2, adding=[2], removing=[2])
+    world.moving.look(LOG)
+    await world.settle()
+    assert not world.wanted[LOG].is_moving
+    assert world.wanted[LOG].replicas == (ME,)
+    await world.close()
+
+
+async def test_what_another_should_lead_is_given_back() -> None:
+    world = World(Copy(ME, TWO, THREE), state(2, 1, 3))
+    world.replica.synced = [ME, THREE]
+    assert world.moving.restore_preferred() == 0  # it lacks something
+
+    world.replica.synced = [ME, TWO, THREE]
+    assert world.moving.restore_preferred() == 1
+    assert world.moving.restore_preferred() == 0  # it is on its way
+    assert world.replica.given_to == [TWO]
+    await world.close()
+
+
+async def test_who_stops_hands_over_and_does_not_wait_for_brokers_that_are_gone() -> None:
+    world = World(Copy(ME, TWO, THREE), state(1, 2, 3))
+    stopping = asyncio.ensure_future(world.moving.hand_over_all(10))
+    await asyncio.sleep(0.01)
+    assert world.replica.given_to == [TWO]
+    world.leadership.following(world.log, TWO, LeaderEpoch(2))
+    await asyncio.wait_for(stopping, 5)
+    await world.close()
+
+    alone = World(Copy(ME, TWO), state(1, 2))
+    alone.network.leaders.lost(TWO)
+    await asyncio.wait_for(alone.moving.hand_over_all(10), 5)
+    assert alone.replica.given_to == []
+    await alone.close()
+
+
+# -- who keeps the metadata --------------------------------------------------------------------------------------------
+def nodes(*numbers: int) -> list[NodeId]:
+    return [NodeId(number) for number in numbers]
+
+
+def test_all_brokers_of_a_small_cluster_keep_the_metadata_as_soon_as_they_are_there() -> None:
+    assert choose_voters(nodes(1), nodes(1, 2, 3), nodes(1, 3)) == nodes(1, 3)
+    assert choose_voters(nodes(1, 3), nodes(1, 2, 3), nodes(1, 2, 3)) == nodes(1, 3, 2)
+
+
+def test_no_more_than_a_few_of_a_large_one_do_and_they_stay() -> None:
+    many = nodes(*range(1, 10))
+    voters = choose_voters(nodes(7, 8), many, many)
+
+    assert len(voters) == MOST_VOTERS
+    assert set(nodes(7, 8)) <= set(voters)
+    assert choose_voters(voters, many, nodes(9)) == sorted(voters)  # being away for a while changes nothing
+
+
+def test_a_broker_that_is_forgotten_makes_room() -> None:
+    assert choose_voters(nodes(1, 2, 3), nodes(1, 2, 4), nodes(1, 2, 4)) == nodes(1, 2, 4)

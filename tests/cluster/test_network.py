@@ -1,0 +1,154 @@
+"""Who is there and who leads what: told to all, heard from all, and forgotten when a broker is gone for long."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kompat.cluster import leaders
+from kompat.cluster.leaders import Announcement, Led
+from kompat.cluster.leadership import Leadership
+from kompat.cluster.state import Address, Broker
+from kompat.errors import PeerTimeout, PeerUnavailable
+from kompat.log.partition import Partition
+from kompat.types import LeaderEpoch, NodeId
+from tests.cluster.brokers import LOG, ME, THREE, TWO, Copy, Links, leading, network, partition
+
+MINE = Led(ME, LeaderEpoch(1), (ME,))
+
+
+async def test_what_this_broker_leads_is_told_to_all_that_are_there() -> None:
+    links = Links()
+    links.up = {TWO}
+    net = network(links, TWO, THREE)
+    net.announce(LOG, MINE)
+    await asyncio.sleep(0.005)
+
+    assert links.told(TWO) == [Announcement(((LOG, MINE),))]
+    assert links.told(THREE) == []
+    net.announce(LOG, MINE)  # no news
+    await asyncio.sleep(0.005)
+    assert len(links.calls) == 1
+    await net.close()
+
+
+async def test_a_broker_that_comes_is_told_everything() -> None:
+    links = Links()
+    net = network(links, TWO)
+    net.announce(LOG, MINE)
+    await asyncio.sleep(0)
+    links.up = {TWO}
+    net.linked(TWO)
+    await asyncio.sleep(0.005)
+
+    assert links.told(TWO)[-1] == Announcement(((LOG, MINE),), is_whole=True)
+    await net.close()
+
+
+async def test_who_did_not_hear_is_told_again_and_who_is_gone_is_not() -> None:
+    links = Links()
+    links.up = {TWO}
+    links.errors = [PeerTimeout("slow")]
+    net = network(links, TWO, THREE)
+    net.announce(LOG, MINE)
+    assert await net.until(lambda: False, 1.2) is False
+    assert links.told(TWO) == [Announcement(((LOG, MINE),), is_whole=True)]
+
+    links.errors = [PeerUnavailable("gone", is_sent=True)]
+    links.up.clear()
+    net.linked(THREE)
+    await asyncio.sleep(0.005)
+    assert links.told(THREE) == []
+    await net.close()
+
+
+async def test_a_broker_without_a_link_is_there_for_a_while_yet() -> None:
+    links = Links()
+    net = network(links, TWO)
+    assert net.is_up(TWO)  # it may just not have answered yet
+    assert await net.until(lambda: not net.is_up(TWO), 5)
+
+    links.up = {TWO}
+    net.linked(TWO)
+    assert net.is_up(TWO)
+    net.unlinked(TWO)
+    net.linked(TWO)
+    assert not await net.until(lambda: not net.is_up(TWO), 0.05)
+    assert net.is_up(ME)
+    await net.close()
+
+
+async def test_links_follow_the_brokers_that_are_registered() -> None:
+    links = Links()
+    net = network(links, TWO)
+    net.follow(
+        {ME: Broker(ME, peer=Address("me", 1)), TWO: Broker(TWO, peer=Address("moved", 9)), THREE: Broker(THREE)}
+    )
+    assert links.dialled == {TWO: ("moved", 9)}
+
+    net.follow({}, gone=[TWO])
+    assert links.dialled == {}
+    await net.close()
+
+
+async def test_what_others_tell_is_heard_and_nonsense_is_not() -> None:
+    net = network(Links(), TWO)
+    theirs = Led(TWO, LeaderEpoch(4), (TWO,))
+    await net.on_leaders(TWO, memoryview(leaders.encode(Announcement(((LOG, theirs),)))))
+    await net.on_leaders(TWO, memoryview(b"nonsense"))
+
+    assert net.leaders.of(LOG) == theirs
+    await net.close()
+
+
+# -- what is led here --------------------------------------------------------------------------------------------------
+class Watcher:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def leading(self, partition: Partition, epoch: LeaderEpoch) -> None:
+        self.heard.append(f"leading in {epoch}")
+
+    def following(self, partition: Partition) -> None:
+        self.heard.append("following")
+
+
+async def test_a_lead_is_told_with_who_is_in_sync_and_so_is_its_loss() -> None:
+    net = network(Links(), TWO)
+    replica = Copy(ME, TWO)
+    leadership, log = leading(net, replica)
+    assert net.leaders.of(LOG) == Led(ME, LeaderEpoch(1), (ME, TWO))
+
+    replica.synced = [ME]
+    leadership.members_changed(log)
+    assert net.leaders.of(LOG) == Led(ME, LeaderEpoch(1), (ME,))
+    leadership.following(log, TWO, LeaderEpoch(2))
+    assert net.leaders.of(LOG) == Led(TWO, LeaderEpoch(2), (ME,))
+    assert not leadership.is_led(LOG)
+    await net.close()
+
+
+async def test_whoever_works_for_leaders_hears_of_what_was_led_before_it_came() -> None:
+    net = network(Links(), TWO)
+    leadership = Leadership(net)
+    log = partition()
+    leadership.own(log)  # the only replica leads
+    watcher = Watcher()
+    leadership.watch(watcher)
+    leadership.following(log, None, LeaderEpoch(1))
+    leadership.drop(LOG)
+
+    assert watcher.heard == ["leading in 0", "following"]
+    assert leadership.replica(LOG) is None
+    await net.close()
+
+
+async def test_a_broker_that_has_no_replica_any_more_still_knows_who_leads() -> None:
+    net = network(Links(), TWO)
+    leadership, log = leading(net, Copy(ME, TWO))
+    leadership.following(log, TWO, LeaderEpoch(2))
+    leadership.drop(LOG)
+
+    known = net.leaders.of(LOG)
+    assert known is not None
+    assert known.leader == NodeId(2)
+    await net.close()
