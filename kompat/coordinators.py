@@ -25,6 +25,7 @@ from kompat.groups.config import ConsumerGroupSettings, GroupSettings, Migration
 from kompat.groups.machine.topics import TopicInfo
 from kompat.groups.records import Assignment
 from kompat.groups.service import GroupService
+from kompat.letter_post import LetterPost
 from kompat.log.manager import Logs
 from kompat.log.partition import Origin, Partition
 from kompat.share.dead_letters import DeadLetterWriter, Profile
@@ -67,7 +68,9 @@ class Coordinators:
             clock=clock,
             max_sessions=config["group.share.max.share.sessions"],
             order_of=order_of,
-            dead_letters=DeadLetterWriter(self._letterbox, clock, share_events, profile=self._letter_profile),
+            dead_letters=DeadLetterWriter(
+                self._letterbox, clock, share_events, profile=self._letter_profile, post=self._letter_post()
+            ),
             events=share_events,
             elsewhere=share_links,
         )
@@ -258,15 +261,22 @@ class Coordinators:
         )
 
     async def _letterbox(self, group_id: str, topic: str) -> Sequence[Partition]:
+        found = await self._letter_topic(group_id, topic)
+        return _here(self._partitions(found)) if found is not None else ()
+
+    async def _letter_topic(self, group_id: str, topic: str) -> Topic | None:
         """The dead-letter topic of a group's records from a topic. Those of dead letters would have no end."""
         name = str(self._cluster.group_setting(group_id, DEAD_LETTER_TOPIC)).replace("<topic>", topic)
         if not name or name == topic or topic.startswith(DEAD_LETTER_PREFIX):
-            return ()
+            return None
         refusals = await self._cluster.auto_create([name])
         if name in refusals:
             raise refusals[name]
-        found = self._cluster.topic(name)
-        return _here(self._partitions(found)) if found is not None else ()
+        return self._cluster.topic(name)
+
+    def _letter_post(self) -> LetterPost | None:
+        member = self._cluster.member
+        return LetterPost(self._letter_topic, member.asking, self._logs, self._clock) if member is not None else None
 
     def _letter_profile(self, group_id: str) -> Profile:
         return Profile(self._cluster.group_setting(group_id, "kompat.deadletter.headers"))

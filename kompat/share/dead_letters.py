@@ -3,6 +3,9 @@
 The letters and the end of the records are written in one turn of the event loop: both are there, or neither is. A broker
 that ends before that finds the records still to be archived, and goes on. Should only the end be refused, the letters are
 remembered by where their records come from, and not written twice.
+
+Of several brokers another one may lead the dead-letter topic. Then the letters are sent first, and whoever writes them knows
+those that come again.
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kompat.clock import Clock
 from kompat.errors import KafkaError
 from kompat.log.partition import Isolation, Origin, Partition
 from kompat.protocol.records import Record, build_batch, iterate, read_header, split_batches
-from kompat.share.events import SILENT, ShareEvents
+from kompat.share.events import SILENT, Place, ShareEvents
 from kompat.share.live import LivePartition
 from kompat.share.machine.messages import Dead, Reason
 from kompat.share.records import ShareKey
@@ -61,6 +64,18 @@ class Doomed(NamedTuple):
     timestamp_type: int
 
 
+class Post(Protocol):
+    """Takes letters to dead-letter topics that any broker may lead."""
+
+    async def send(self, live: LivePartition, letters: Mapping[int, Record]) -> Mapping[int, Place]:
+        """Have the letters of these records written, by their offsets, those that are not there yet: where they are now."""
+        ...
+
+    async def finished(self, live: LivePartition, offsets: Sequence[int]) -> None:
+        """They will not be sent again."""
+        ...
+
+
 # From a group and a topic to the partitions of the dead-letter topic, which is made if need be; none: letters are not wanted.
 Letterbox = Callable[[str, str], Awaitable[Sequence[Partition]]]
 
@@ -72,8 +87,10 @@ class DeadLetterWriter:
         clock: Clock,
         events: ShareEvents = SILENT,
         profile: Callable[[str], Profile] = lambda _: Profile.KAFKA,
+        post: Post | None = None,
     ) -> None:
-        """`profile`: the group's."""
+        """`profile`: the group's. `post`: where there are several brokers."""
+        self._post = post
         self._letterbox = letterbox
         self._profile = profile
         self._written: set[tuple[ShareKey, int]] = set()  # letters of records that are not archived yet
@@ -102,6 +119,8 @@ class DeadLetterWriter:
         first = max(dead.first, log.log_start_offset)
         if first > dead.last:
             return first  # the log has forgotten them, and so has the share partition
+        if self._post is not None:
+            return await self._send_some(self._post, live, dead, first)
         letterbox = await self._letterbox(live.key.group_id, log.topic)
         records, end = await _read(log, first, dead.last)
         await live.ready()
@@ -124,6 +143,20 @@ class DeadLetterWriter:
                 self._written |= {(live.key, offset) for offset in due}
             raise
         self._written -= {(live.key, offset) for offset in records}
+        return end
+
+    async def _send_some(self, post: Post, live: LivePartition, dead: Dead, first: int) -> int:
+        """The same, with the letters on their way to any broker."""
+        records, end = await _read(live.log, first, dead.last)
+        await live.settled().wait()  # that they are given up: else they may be delivered again
+        if live.is_fenced:
+            return dead.first
+        letters = dict(zip(records, self._letters(live, dead, records), strict=True))
+        places = await post.send(live, letters)
+        if places and self._events.watches(live.log):
+            self._events.posted(live.log, live.key.group_id, dead.reason.value, places)
+        await live.finish(replace(dead, first=first, last=end - 1)).wait()
+        await post.finished(live, list(letters))
         return end
 
     def _letters(self, live: LivePartition, dead: Dead, records: Mapping[int, Doomed]) -> list[Record]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from kompat.log.partition import Appended, Partition
 from kompat.share.machine.messages import AcquiredSpan, Span
+
+
+class Place(NamedTuple):
+    """Where a record is."""
+
+    topic: str
+    partition: int
+    offset: int
 
 
 class ShareEvents(Protocol):
@@ -36,6 +44,10 @@ class ShareEvents(Protocol):
         """The letters of these records were appended in this turn, in this order."""
         ...
 
+    def posted(self, log: Partition, group_id: str, reason: str, letters: Mapping[int, Place]) -> None:
+        """The letters of these records, by their offsets, were written, perhaps by another broker."""
+        ...
+
 
 class Silent:
     """Nobody wants to know."""
@@ -58,6 +70,9 @@ class Silent:
     def buried(
         self, log: Partition, group_id: str, offsets: Sequence[int], reason: str, letters: Partition, appended: Appended
     ) -> None:
+        """Not told."""
+
+    def posted(self, log: Partition, group_id: str, reason: str, letters: Mapping[int, Place]) -> None:
         """Not told."""
 
 

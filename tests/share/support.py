@@ -9,6 +9,7 @@ from uuid import UUID
 
 from kompat.clock import Clock, SystemClock
 from kompat.config.topic import TopicConfig
+from kompat.coordination.shards import Partitions
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.priority_index import order_of
 from kompat.extensions.service import Extensions
@@ -17,6 +18,7 @@ from kompat.log.manager import Logs, LogSettings
 from kompat.log.partition import Origin, Partition
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate, split_batches
 from kompat.share.dead_letters import DeadLetterWriter
+from kompat.share.homes import Elsewhere
 from kompat.share.machine.messages import AckBatch, AckType, AcquireMode
 from kompat.share.machine.order import Order
 from kompat.share.machine.settings import ShareSettings
@@ -47,7 +49,9 @@ class Shop:
         order: Order | None = None,
         updates_per_snapshot: int = 500,
         is_extended: bool = False,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
+        """`elsewhere`: who keeps the states, if it is not this broker."""
         self.disk = disk or Disk()
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -60,7 +64,7 @@ class Shop:
         self.letters = self._open(LETTERS, "dlq.orders", 0)
         self.is_letterbox_shut = False
         self.service = ShareService(
-            lambda: self._states,
+            self._existing,
             self._ensure,
             logs=self.logs,
             settings=lambda _: self.settings,
@@ -68,7 +72,9 @@ class Shop:
             order_of=order_of if order is None else lambda _: order,
             dead_letters=DeadLetterWriter(self._letterbox, self.clock),
             updates_per_snapshot=updates_per_snapshot,
+            elsewhere=elsewhere,
         )
+        self._is_keeper = elsewhere is None
         self.service.start()
         self._extensions.start()
 
@@ -87,8 +93,11 @@ class Shop:
     def read_orders(self) -> list[Record]:
         return read_all(self.orders)
 
-    async def _ensure(self) -> Sequence[Partition]:
-        return self._states
+    def _existing(self) -> Partitions:
+        return self._states if self._is_keeper else STATE_PARTITIONS * [None]
+
+    async def _ensure(self) -> Partitions:
+        return self._existing()
 
     async def close(self) -> None:
         self._extensions.close()

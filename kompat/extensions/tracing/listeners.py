@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kompat.extensions.tracing.events import Kind, Place, details
@@ -10,6 +10,7 @@ from kompat.extensions.tracing.tracer import Tracer
 from kompat.groups.commits import Moved
 from kompat.log.manager import Logs
 from kompat.log.partition import Appended, Partition
+from kompat.share import events as share_events
 from kompat.share.machine.messages import AckType, AcquiredSpan, Span
 
 _KINDS: Final = {
@@ -65,6 +66,14 @@ class ShareTraces:
             traces.emit(Kind.DEAD_LETTERED, entries, more, at=now, new_places=places)
 
         self._tracer.go_on(letters, [(letter, story) for _, letter, story in moved], appended.pending, tell)
+
+    def posted(self, log: Partition, group_id: str, reason: str, letters: Mapping[int, share_events.Place]) -> None:
+        traces = self._used.get(log)
+        if traces is not None:
+            entries = [(offset, story) for offset in letters if (story := traces.find(offset)) is not None]
+            places = [Place(*letters[offset]) for offset, _ in entries]
+            more = details(group=group_id, reason=reason)
+            traces.emit(Kind.DEAD_LETTERED, entries, more, at=self._tracer.now(), new_places=places)
 
 
 class CommitTraces:

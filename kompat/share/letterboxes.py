@@ -1,0 +1,83 @@
+"""Partitions of dead-letter topics as their leader has them, for letters that come from any broker.
+
+Then a letter and the end of its record are written in different logs, and cannot be one step: a broker may end in between,
+and the next one sends the letter again. So each letter leaves a mark, written together with it, until its sender has
+written the end of the record.
+
+| state's name | value |
+| --- | --- |
+| `l/m`, 16 bytes that stand for the share partition, the record's offset | when the letter was written |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from typing import Final
+
+from kompat.clock import Clock
+from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
+from kompat.log.intake import StateWrite
+from kompat.log.partition import Origin, Partition
+from kompat.protocol.records import Record, build_batch
+from kompat.types import LogId, Millis, Offset
+
+MARK: Final = b"l/m"
+AFTER_MARKS: Final = b"l/n"
+SENDER_SIZE: Final = 16
+KEPT_MS: Final = 3_600_000  # marks of letters whose sender never came to the end
+PRUNED_AT_ONCE: Final = 64
+_NO_LIMIT: Final = 2**62
+_NUMBER = Struct(">q")
+
+
+class Letterboxes:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._turns: dict[LogId, asyncio.Lock] = {}
+
+    async def put(self, box: Partition, sender: bytes, letters: Mapping[int, Record]) -> dict[int, Offset]:
+        """Write the letters of a share partition's records, by their offsets: where those lie that were not there yet.
+
+        Raises KafkaError; then it is to be asked again, perhaps of another leader.
+        """
+        async with self._turns.setdefault(box.log_id, asyncio.Lock()):
+            if not box.is_led:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            now = self._clock.now()
+            known = _marks(box, MARK + sender, MARK + sender + b"\xff" * _NUMBER.size, _NO_LIMIT)
+            due = [offset for offset in letters if _name(sender, offset) not in known]
+            if not due:
+                return {}
+            records = [_at(letters[offset], place) for place, offset in enumerate(due)]
+            writes: list[StateWrite] = [(_name(sender, offset), _NUMBER.pack(now)) for offset in due]
+            writes += _old(box, now)
+            appended = box.append(memoryview(build_batch(records)), origin=Origin.INTERNAL, writes=writes)
+            await appended.pending.wait()
+            return {offset: Offset(appended.base_offset + place) for place, offset in enumerate(due)}
+
+    async def forget(self, box: Partition, sender: bytes, offsets: Sequence[int]) -> None:
+        """These records have come to their end, and their letters will not be sent again."""
+        await box.write_states([(_name(sender, offset), None) for offset in offsets]).wait()
+
+
+def _at(record: Record, place: int) -> Record:
+    return Record(place, record.timestamp, record.key, record.value, record.headers)
+
+
+def _name(sender: bytes, offset: int) -> bytes:
+    return MARK + sender + _NUMBER.pack(offset)
+
+
+def _old(box: Partition, now: Millis) -> list[StateWrite]:
+    """Those that nobody will take away any more, some of them."""
+    found = _marks(box, MARK, AFTER_MARKS, PRUNED_AT_ONCE)
+    return [(name, None) for name, written in found.items() if _NUMBER.unpack(written)[0] < now - KEPT_MS]
+
+
+def _marks(box: Partition, start: bytes, end: bytes, limit: int) -> dict[bytes, bytes]:
+    try:
+        return dict(box.store.state_range(start, end, limit, _NO_LIMIT))
+    except (StorageError, DamagedData) as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

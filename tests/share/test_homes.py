@@ -1,0 +1,228 @@
+"""Share partitions whose state another broker keeps: what is acknowledged is kept there, and whoever comes late is fenced."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kompat.clock import ManualClock
+from kompat.errors import ErrorCode, KafkaError
+from kompat.share.letterboxes import KEPT_MS, SENDER_SIZE, Letterboxes
+from kompat.share.machine.messages import AckType, RecordState, StateBatch, Update, merged
+from kompat.share.machine.state import Fence, ShareStateMachine, Stored, Writing
+from kompat.share.records import ShareKey
+from kompat.share.requests import TopicIdPartition
+from kompat.types import LeaderEpoch, Millis, Offset
+
+from .support import GROUP, ORDERS, Shop
+
+ACCEPT, RELEASE = AckType.ACCEPT, AckType.RELEASE
+KEY = ShareKey("g", UUID(int=1), 0)
+NOW = Millis(1000)
+
+
+class Far:
+    """The way to the broker that keeps the states. What it is told and tells goes as text, and may get lost."""
+
+    def __init__(self, keeper: Shop) -> None:
+        self.keeper = keeper
+        self.lost_answers = 0  # so many of the next
+        self.asked: list[str] = []
+
+    async def ask_home(self, place: int, command: str, arguments: Sequence[Any]) -> Any:
+        self.asked.append(command)
+        reply = await self.keeper.service.homes.serve(place, command, json.loads(json.dumps(arguments)))
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the link is gone")
+        return json.loads(json.dumps(reply))
+
+    async def ask_leader(self, partition: TopicIdPartition, command: str, arguments: Sequence[Any]) -> Any:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+@pytest.fixture
+async def shops() -> AsyncIterator[Any]:
+    async with AsyncExitStack() as stack:
+
+        def make(*args: Any, **kwargs: Any) -> Shop:
+            shop = Shop(*args, **kwargs)
+            stack.push_async_callback(shop.close)
+            return shop
+
+        yield make
+
+
+async def test_what_is_acknowledged_is_kept_by_the_other_broker(shops: Any) -> None:
+    far = Far(shops())
+    shop = shops(elsewhere=far)
+    await shop.produce(10)
+    assert await shop.fetch_offsets("alice") == list(range(10))
+    assert await shop.acknowledge("alice", (0, 2, ACCEPT), (5, 6, ACCEPT)) is None
+    described = await shop.service.offsets.describe(GROUP, TopicIdPartition(ORDERS, 0))
+    assert (described.start_offset, described.lag) == (3, 5)
+
+    shop = await shop.crash(elsewhere=far)
+    fetched = await shop.fetch("bob")
+    assert [tuple(span) for span in fetched.acquired] == [(3, 4, 1), (7, 9, 1)]
+    await shop.close()
+
+
+async def test_a_write_whose_answer_got_lost_is_written_once_and_answered(shops: Any) -> None:
+    far = Far(shops())
+    shop = shops(elsewhere=far)
+    await shop.produce(4)
+    await shop.fetch_offsets("alice")
+    far.lost_answers = 2
+    assert await shop.acknowledge("alice", (0, 1, ACCEPT)) is None
+    assert far.asked.count("write") == 3
+    assert not next(iter(shop.service._live.values())).is_fenced
+    assert (await shop.service.offsets.describe(GROUP, TopicIdPartition(ORDERS, 0))).start_offset == 2
+
+
+async def test_changes_that_are_made_while_one_is_on_its_way_go_together(shops: Any) -> None:
+    far = Far(shops())
+    shop = shops(elsewhere=far)
+    await shop.produce(20)
+    await shop.fetch_offsets("alice")
+    answers = await asyncio.gather(*(shop.acknowledge("alice", (offset, offset, ACCEPT)) for offset in range(20)))
+    assert answers == 20 * [None]
+    assert far.asked.count("write") <= 2
+    assert (await shop.service.offsets.describe(GROUP, TopicIdPartition(ORDERS, 0))).start_offset == 20
+
+
+async def test_a_broker_that_does_not_lead_any_more_is_fenced(shops: Any) -> None:
+    far = Far(shops())
+    old, new = shops(elsewhere=far), shops(elsewhere=far)
+    new.orders.lead(LeaderEpoch(1))
+    for shop in (old, new):
+        await shop.produce(4)
+    assert await old.fetch_offsets("alice") == [0, 1, 2, 3]
+    assert await new.fetch_offsets("bob") == [0, 1, 2, 3]
+    error = await old.acknowledge("alice", (0, 3, ACCEPT))
+    assert error is not None
+    assert error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not old.service._live
+    assert await new.acknowledge("bob", (0, 0, ACCEPT)) is None
+    assert (await new.service.offsets.describe(GROUP, TopicIdPartition(ORDERS, 0))).start_offset == 1
+
+
+async def test_a_group_that_begins_anew_fences_who_uses_it(shops: Any) -> None:
+    far = Far(shops())
+    shop = shops(elsewhere=far)
+    await shop.produce(4)
+    await shop.fetch_offsets("alice")
+    await far.keeper.service.offsets.alter(GROUP, {TopicIdPartition(ORDERS, 0): Offset(2)})
+    error = await shop.acknowledge("alice", (0, 3, ACCEPT))
+    assert error is not None
+    assert error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await shop.fetch_offsets("alice") == [2, 3]
+
+
+async def test_a_letter_that_comes_again_is_written_once(shops: Any) -> None:
+    clock = ManualClock()
+    shop = shops(clock=clock)
+    boxes, sender = Letterboxes(shop.clock), bytes(SENDER_SIZE)
+    await shop.produce(3)
+    letters = dict(enumerate(shop.read_orders()))
+    first, again = await asyncio.gather(
+        boxes.put(shop.letters, sender, letters), boxes.put(shop.letters, sender, letters)
+    )
+    assert (first, again) == ({0: 0, 1: 1, 2: 2}, {})
+    await boxes.forget(shop.letters, sender, [0, 1, 2])
+    assert await boxes.put(shop.letters, sender, {1: letters[1]}) == {1: 3}
+    assert len(shop.read_letters()) == 4
+    clock.advance(KEPT_MS + 1)
+    await boxes.put(shop.letters, b"x" * SENDER_SIZE, {7: letters[2]})
+    assert len(shop.letters.store.state_range(b"l/m", b"l/n", 10, 1000)) == 1
+
+
+# -- the machine -------------------------------------------------------------------------------------------------------
+def run(machine: ShareStateMachine, decision: Any) -> Any:
+    for record in decision.records:
+        machine.apply(record)
+    return decision.reply
+
+
+def accepted(first: int, last: int, start: int = 0) -> Update:
+    return Update(Offset(start), 0, (StateBatch(first, last, RecordState.ACKNOWLEDGED, 1),))
+
+
+def begun() -> ShareStateMachine:
+    machine = ShareStateMachine()
+    run(machine, machine.begin(KEY, Offset(0), leader_epoch=LeaderEpoch(3), now=NOW, writer="a"))
+    return machine
+
+
+def refusal(machine: ShareStateMachine, fence: Fence, writing: Writing) -> ErrorCode | None:
+    try:
+        run(machine, machine.write_afar(KEY, accepted(5, 5), fence, NOW, writing))
+    except KafkaError as error:
+        return error.code
+    return None
+
+
+def test_only_the_newest_load_in_the_newest_epochs_writes() -> None:
+    machine = begun()
+    fence = Fence(LeaderEpoch(3), 0)
+    assert refusal(machine, fence, Writing("a", 1)) is None
+    assert refusal(machine, Fence(LeaderEpoch(2), 0), Writing("a", 2)) is ErrorCode.FENCED_LEADER_EPOCH
+    assert refusal(machine, Fence(LeaderEpoch(3), 1), Writing("a", 2)) is ErrorCode.FENCED_STATE_EPOCH
+    run(machine, machine.begin(KEY, Offset(0), leader_epoch=LeaderEpoch(3), now=NOW, writer="b"))
+    assert refusal(machine, fence, Writing("a", 2)) is ErrorCode.FENCED_STATE_EPOCH
+    assert refusal(machine, fence, Writing("b", 1)) is None
+    with pytest.raises(KafkaError) as raised:
+        machine.begin(KEY, Offset(0), leader_epoch=LeaderEpoch(2), now=NOW)
+    assert raised.value.code is ErrorCode.FENCED_LEADER_EPOCH
+    run(machine, machine.delete([KEY]))
+    assert refusal(machine, fence, Writing("b", 2)) is ErrorCode.FENCED_STATE_EPOCH
+
+
+def test_a_write_that_comes_late_does_not_undo_a_newer_one() -> None:
+    machine, fence = begun(), Fence(LeaderEpoch(3), 0)
+    released = Update(Offset(0), 0, (StateBatch(1, 1, RecordState.AVAILABLE, 1),))
+    run(machine, machine.write_afar(KEY, released, fence, NOW, Writing("a", 1)))
+    run(machine, machine.write_afar(KEY, accepted(1, 1), fence, NOW, Writing("a", 2)))
+    run(machine, machine.write_afar(KEY, released, fence, NOW, Writing("a", 1)))
+    stored = machine.read(KEY).reply
+    assert isinstance(stored, Stored)
+    assert [batch.state for batch in stored.batches] == [RecordState.ACKNOWLEDGED]
+
+
+def test_a_new_leader_epoch_outlives_the_machine() -> None:
+    machine = begun()
+    run(machine, machine.begin(KEY, Offset(0), leader_epoch=LeaderEpoch(4), now=NOW, writer="b"))
+    again = ShareStateMachine()
+    for record in machine.snapshot():
+        again.apply(record)
+    assert refusal(again, Fence(LeaderEpoch(3), 0), Writing("a", 1)) is ErrorCode.FENCED_LEADER_EPOCH
+    assert refusal(again, Fence(LeaderEpoch(4), 0), Writing("b", 9)) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 20), st.integers(0, 5), st.sampled_from(RecordState), st.integers(0, 3)), min_size=1
+    )
+)
+def test_updates_have_the_same_effect_together_as_one_by_one(steps: list[tuple[int, int, RecordState, int]]) -> None:
+    start, updates = 0, []
+    for first, size, state, moved in steps:
+        start += moved
+        batch = StateBatch(start + first, start + first + size, state, 1)
+        updates.append(Update(Offset(start), len(updates), (batch,)))
+    one_by_one, together = begun(), begun()
+    fence = Fence(LeaderEpoch(3), 0)
+    for update in updates:
+        run(one_by_one, one_by_one.write(KEY, update, fence, NOW))
+    run(together, together.write(KEY, merged(updates), fence, NOW))
+    assert one_by_one.read(KEY) == together.read(KEY)
+    assert one_by_one.summary(KEY) == together.summary(KEY)
+    assert one_by_one.archiving().reply == together.archiving().reply
