@@ -7,6 +7,7 @@ grow, for records that others give back, or for its time to be up.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -19,6 +20,8 @@ from kompat.share.machine.order import NO_END
 from kompat.share.reading import Chunk, Picked
 from kompat.share.requests import FetchedPartition, FetchRequest, TopicIdPartition
 from kompat.types import Offset
+
+logger = logging.getLogger(__name__)
 
 LEAST_READ = 16 << 10
 MOST_READ = 1 << 20  # bytes at once: more would be read in vain where the records are few
@@ -183,8 +186,25 @@ class Fetching:
         for callback in callbacks:
             callback(self)
 
+    def _fail(self, error: Exception) -> None:
+        """Nobody is to wait for ever because of a bug, or of a disk that gives back something else than it was given."""
+        if self.is_done:
+            raise error  # it is of those who were told
+        logger.error("a fetch of share group %s failed", self._request.group_id, exc_info=error)
+        unexpected = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
+        told = error if isinstance(error, KafkaError) else unexpected
+        for partition in self._request.partitions:
+            self._found.setdefault(partition, FetchedPartition(partition, error=told))
+        self._finish()
+
     # -- looking ---------------------------------------------------------------------------------------------------
     def _try(self) -> None:
+        try:
+            self._look()
+        except Exception as error:  # noqa: BLE001 - whoever waits hears of it
+            self._fail(error)
+
+    def _look(self) -> None:
         for live in [live for live in self._live if live.is_fenced]:
             self._forget(live)
             self._look_up(TopicIdPartition(live.key.topic_id, live.key.partition))
@@ -236,13 +256,19 @@ class Fetching:
                     cold.live.is_reading = False
                     cold = reading.send(read)
         except StopIteration:
-            pass
+            failure = None
+        except Exception as error:  # noqa: BLE001 - whoever waits hears of it
+            failure = error
         finally:
             cold.live.is_reading = False
             self._task = None
             cold.live.wake()
-        if not self.is_done:
+        if self.is_done:
+            return
+        if failure is None:
             self._settle()
+        else:
+            self._fail(failure)
 
     # -- collecting ------------------------------------------------------------------------------------------------
     def _collect(self) -> Reading:

@@ -245,6 +245,9 @@ class ShareService:
             self._live[key] = await self._take_up(key, log)
         except KafkaError as failure:
             error = failure
+        except Exception as failure:  # whoever waits hears of it, whatever it is
+            logger.exception("%s cannot be loaded", key)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(failure).__name__}: {failure}")
         finally:
             waiting = self._loading.pop(key)
         for told in waiting:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from kompat.clock import ManualClock
-from kompat.errors import ErrorCode
+from kompat.errors import DamagedData, ErrorCode, KafkaError
+from kompat.log.partition import Partition, ReadResult
 from kompat.protocol.records import ControlType
 from kompat.share.machine.messages import AckType, Span
-from kompat.share.machine.order import Choice, Moment
+from kompat.share.machine.order import ByOffset, Choice, Moment
 from kompat.share.machine.partition import SharePartition
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.offset_reset import duration_ms
@@ -292,3 +293,60 @@ async def test_a_group_may_begin_some_time_ago(shops: Any) -> None:
     clock.advance(7_200_000)
     await shop.produce(2)
     assert await shop.fetch_offsets("alice", max_wait_ms=500) == [3, 4]
+
+
+class Breaking(ByOffset):
+    """An order that has a bug in it, from some moment on."""
+
+    is_broken = False
+
+    def next_spans(self, *args: Any) -> Choice:
+        if self.is_broken:
+            raise ZeroDivisionError("a bug")
+        return super().next_spans(*args)
+
+
+async def test_a_fetch_that_waits_is_answered_even_where_a_bug_is_met(shops: Any) -> None:
+    order = Breaking()
+    shop = shops(order=order)
+    waiting = shop.service.fetch(shop.request("alice", max_wait_ms=60_000))
+    await until(lambda: waiting._timer is not None and not waiting._loading)
+    order.is_broken = True
+
+    await shop.produce(1)
+
+    async with asyncio.timeout(5):
+        [found] = await waiting.wait()
+    assert found.error is not None
+    assert found.error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    order.is_broken = False
+    assert await shop.fetch_offsets("alice") == [0]
+
+
+async def test_a_fetch_of_what_the_disk_has_damaged_is_answered(shops: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def damaged(*_: Any, **__: Any) -> ReadResult:
+        raise DamagedData("bad checksum")
+
+    shop = shops(cache_bytes=0)
+    await shop.produce(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Partition, "read_stored", damaged)
+        async with asyncio.timeout(5):
+            [found] = await shop.service.fetch(shop.request("alice", max_wait_ms=60_000)).wait()
+    assert found.error is not None
+    assert "bad checksum" in found.error.message
+    assert await shop.fetch_offsets("alice") == [0]
+
+
+async def test_what_cannot_be_loaded_keeps_nobody_waiting(shops: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    shop = shops()
+    await shop.produce(1)
+    with monkeypatch.context() as patched:
+        patched.setattr("kompat.share.service.initial_offset", broken)
+        async with asyncio.timeout(5):
+            with pytest.raises(KafkaError, match="a bug"):
+                await shop.service.use(GROUP, TopicIdPartition(ORDERS, 0))
+    assert await shop.fetch_offsets("alice") == [0]
