@@ -197,9 +197,10 @@ class ReplicaCore(ABC):
 
     def _take(self, ready: Ready) -> None:
         self._host.send(self, ready.messages)
-        if ready.hard_state is not None:
-            hard = ready.hard_state
-            self.log.hard = self.log.hard._replace(term=hard.term, vote=hard.vote, commit=RaftIndex(hard.commit))
+        if ready.hard_state is not None and self.log.take_hard(ready.hard_state):
+            # A vote that is forgotten may be given twice: the disk has to know of it, whatever is thought of records.
+            self.log.stage_hard()
+            self._host.require_sync()
         cut = self.log.conflicts(ready.entries)
         if cut is not None:
             self.log.cut(cut)
@@ -215,8 +216,6 @@ class ReplicaCore(ABC):
                 self._first_of_term = (entry.term, RaftIndex(entry.index))
         if ready.must_sync:
             self.log.stage_hard()
-            if ready.hard_state is not None:  # a vote that is forgotten may be given twice: the disk has to know of it
-                self._host.require_sync()
         turn = self.partition.newest_turn
         if turn is not None:
             self._waiting.append(_Waiting(turn, ready.number, ready.messages_after_persist))

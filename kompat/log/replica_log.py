@@ -288,6 +288,12 @@ class ReplicaLog:
         return start
 
     # -- what is kept besides --------------------------------------------------------------------------------------
+    def take_hard(self, hard: HardState) -> bool:
+        """Raft's new one; whether term or vote, which are promises, are others."""
+        before = self.hard
+        self.hard = before._replace(term=hard.term, vote=hard.vote, commit=RaftIndex(hard.commit))
+        return self.hard[:2] != before[:2]
+
     def stage_hard(self) -> None:
         """With the turn that is joined for it."""
         self.partition.join_turn()

@@ -382,3 +382,18 @@ def test_a_partition_that_is_deleted_fails_what_waits_and_writes_nothing_more() 
 async def _another(cluster: Cluster, than: Node) -> Node:
     await cluster.until(lambda: any(node is not than for node in cluster.leaders))
     return next(node for node in cluster.leaders if node is not than)
+
+
+def test_elections_force_the_disk_and_appends_only_where_that_is_asked_for() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        leader = await cluster.leader()
+        await asyncio.sleep(0.1)
+        assert leader.disk._synced > 0
+        synced = [node.disk._synced for node in cluster.nodes.values()]
+        for number in range(50):
+            await cluster.append(b"%d" % number)
+        await cluster.settled()
+        assert [node.disk._synced for node in cluster.nodes.values()] == synced
+
+    run(test)
