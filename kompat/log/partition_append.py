@@ -50,7 +50,7 @@ class Appending(LogCore):
             if marker is not None and intake is not None:
                 writes = intake.end_transaction(header.producer_id, commits=marker[0] is ControlType.COMMIT)
         turn = self._join_turn()  # before anything is staged: should the turn fail, this partition has to hear of it
-        self._make_room(len(batch), header, now)
+        self._make_room(len(batch), header, now, origin)
         base = state.log_end_offset
         stamp(batch, base, self.leader_epoch)
         payload = self.replica.propose(batch, writes) if self.replica is not None else b""
@@ -137,10 +137,11 @@ class Appending(LogCore):
         elif config.flush_ms != NEVER:
             self._commit.sync_within(config.flush_ms / 1000)
 
-    def _make_room(self, size: int, header: BatchHeader, now: Millis) -> None:
+    def _make_room(self, size: int, header: BatchHeader, now: Millis, origin: Origin) -> None:
         """Open a new segment where the batch needs one."""
         config = self.config
-        if size > config.segment_bytes:
+        # What the broker itself writes, such as a record whose time has come, was taken once: it must get in.
+        if size > config.segment_bytes and origin is Origin.CLIENT:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes does not fit in a segment")
         if self.state.segments.active.is_full(size, Millis(header.max_timestamp), now, config, self._jitter):
             self._roll(now)

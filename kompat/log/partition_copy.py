@@ -7,6 +7,7 @@ from kompat.log import checkpoint, recovery
 from kompat.log.commit import Pending
 from kompat.log.partition_append import Appending
 from kompat.log.partition_core import CHECKPOINT_EVERY
+from kompat.log.results import Origin
 from kompat.log.store import Entry, EntryKind
 from kompat.protocol.records import read_header
 from kompat.types import NO_TIMESTAMP, Buffer, LeaderEpoch, Offset, RaftIndex
@@ -32,7 +33,7 @@ class Copying(Appending):
             raise DamagedData(f"{self} was sent offset {header.base_offset} where {base} comes next")
         turn = self._join_turn()
         # The leader has let it in: it is not for this replica to find it too large.
-        self._make_room(min(len(batch), self.config.segment_bytes), header, self._clock.now())
+        self._make_room(len(batch), header, self._clock.now(), Origin.INTERNAL)
         state.epochs.assign(term, base)
         entry = self._stage(batch, header, base, term, payload)
         if entry.producer_id >= 0:

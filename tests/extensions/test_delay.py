@@ -388,3 +388,15 @@ def test_a_delay_that_the_disk_refused_is_not_delivered(log: ExtendedLog) -> Non
 
     assert log.texts() == []
     assert log.waiting() == []
+
+
+def test_a_record_that_outgrows_a_segment_by_its_headers_is_delivered_all_the_same() -> None:
+    """It must neither be lost nor hold up what is due after it."""
+    log = ExtendedLog(segment_bytes=2000)
+    log.send("x" * 1880, delay_ms=100)
+    log.send("after it", delay_ms=100)
+
+    log.pass_time(100)
+
+    assert [len(text) for text in log.texts()] == [1880, 8]
+    assert log.waiting() == []
