@@ -134,8 +134,7 @@ class Copies:
                 await installation.written()
             await installation.end()
         finally:
-            replica.is_installing = False
-            replica.take_up()
+            replica.end_installation()
 
 
 async def _chunks(store: PartitionStore, state: LogState) -> AsyncIterator[Sequence[Buffer]]:

@@ -256,8 +256,18 @@ class ReplicaCore(ABC):
         self.group.step(header, payloads)
         self._host.wake(self)
 
+    def end_installation(self) -> None:
+        """It may have been given up: what it has staged is still going to be written."""
+        turn = self.partition.newest_turn
+        if turn is not None and not turn.is_done:
+            turn.add_done_callback(lambda _: self.end_installation())
+            return
+        self.is_installing = False
+        self.take_up()
+
     def take_up(self) -> None:
         """Begin anew from what is stored."""
+        self.partition.restore()
         self._waiting.clear()
         self._held = None
         self._first_of_term = None

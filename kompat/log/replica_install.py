@@ -103,4 +103,3 @@ class Installation:
         store.put_state(states.MEMBERS, states.encode_members(offered.members))
         store.delete_state(states.INSTALLING)
         await self.written()
-        self._partition.restore()
