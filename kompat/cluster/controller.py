@@ -17,6 +17,7 @@ from kompat.types import Buffer, NodeId, Offset
 
 PATIENCE = 10.0  # seconds: how long the cluster may be without a controller before whoever asks is told
 RETRY = 0.05
+LEAST = 5.0  # seconds for an answer, however impatient the client: what is under way is not given up lightly
 CATCH_UP = 5.0  # seconds: how long a broker may be behind the controller before an answer is given all the same
 
 _REACHED = Struct(">q")  # stands before an answer: where the metadata log ended then
@@ -87,7 +88,7 @@ class Controller:
         if controller == self._me:
             answer = memoryview(b"".join(await self._served(kind, self._me, memoryview(b"".join(body)))))
         else:
-            answer = await self._peers.call(controller, kind, body, seconds)
+            answer = await self._peers.call(controller, kind, body, max(seconds, LEAST))
         reached = Offset(_REACHED.unpack_from(answer)[0])
         await metadata.reach(reached, CATCH_UP)
         return answer[_REACHED.size :]

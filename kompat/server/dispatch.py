@@ -175,7 +175,7 @@ class Dispatcher:
         controller = self._controller
         if controller is not None and api.is_for_controller(request) and not controller.is_here:
             exchange.is_forwarded = True
-            exchange.wait_for(forward(controller, exchange.client, frame))
+            exchange.wait_for(forward(controller, exchange.client, request, frame))
             return exchange
         result = api.handle(self._context(exchange.client, exchange.header), request)
         if result is None:

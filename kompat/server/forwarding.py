@@ -12,6 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from kompat.cluster.calls import Call
+from kompat.cluster.controller import PATIENCE
 from kompat.errors import ErrorCode, KafkaError
 from kompat.types import Buffer, NodeId
 
@@ -19,13 +20,16 @@ if TYPE_CHECKING:
     from kompat.cluster.controller import Controller
     from kompat.server.dispatch import Client, Dispatcher
 
+LONG = 1 << 31  # milliseconds, where a request does not say how long its client waits
+
 _CLIENT_SIZE = Struct(">H")
 
 
-async def forward(controller: Controller, client: Client, frame: memoryview) -> list[Any]:
+async def forward(controller: Controller, client: Client, request: Any, frame: memoryview) -> list[Any]:
     """The answer, as it goes out. Raises NOT_CONTROLLER."""
+    patience = min(PATIENCE, max(0, getattr(request, "timeout_ms", LONG)) / 1000)
     told = json.dumps([client.host, client.connection_id, client.local_address, client.principal]).encode()
-    answer = await controller.call(Call.FORWARD, [_CLIENT_SIZE.pack(len(told)), told, frame])
+    answer = await controller.call(Call.FORWARD, [_CLIENT_SIZE.pack(len(told)), told, frame], patience)
     return [answer]
 
 
