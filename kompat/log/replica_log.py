@@ -125,7 +125,16 @@ class ReplicaLog:
             self.hard = Hard(term, 0, self.applied, self.applied)
             self.terms.assign(term, index)
             self.members = ConfState(list(voters))
+        elif state.next_index > 1:
+            self._wait_for_copy()
+            return
         self.is_begun = False
+
+    def _wait_for_copy(self) -> None:
+        """Nobody knows what the log is worth that lies here: it was another's, or of another time."""
+        self.last_ever = self.last
+        self.partition.join_turn()
+        wipe(self.partition, self.last_ever, self.hard)
 
     def _find_unapplied(self) -> None:
         """And the high watermark: before those that are not known to be committed."""
@@ -141,16 +150,25 @@ class ReplicaLog:
             high_watermark = next(store.entries(first)).base_offset
         # What was committed stays so; but states that came with it may have to be written again.
         partition.high_watermark = high_watermark if self.is_new else max(high_watermark, partition.high_watermark)
-        self.restore()
+        if high_watermark < state.log_end_offset:
+            partition.restore()  # with markers of transactions that are not final
+        self._move_start()
 
     def restore(self) -> None:
-        """Take up the partition as it is stored: with markers of transactions that are not final, and the agreed start."""
+        """Take up the partition as it is stored."""
         self.partition.restore()
+        self._move_start()
+
+    def _move_start(self) -> None:
+        """To where the replicas have agreed on: the stored checkpoint may be older."""
         start = states.load_number(self.partition.store, states.START)
         if start is not None and start > self.partition.log_start_offset:
             self.partition.move_start(Offset(start))
 
     def _group_state(self) -> GroupState:
+        if self.last_ever is not None:
+            promises = HardState(self.hard.term, self.hard.vote, 0)
+            return GroupState(members=ConfState(), hard_state=promises, base=(0, 0), last=0, applied=0)
         base = RaftIndex(self.partition.state.start_index - 1)
         runs: dict[int, int] = {}
         for term, start in self.terms.entries():

@@ -191,3 +191,18 @@ def _follows(cluster: Cluster, node: int, installed: list[int]) -> bool:
     if cluster.nodes[node].replica.is_installing:
         installed.append(node)
     return cluster.nodes[node].partition.high_watermark == 41
+
+
+def test_a_log_that_lies_there_from_another_time_is_replaced() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.disks[4] = await write_alone(cluster, b"old", b"older", b"oldest", b"long gone")
+        cluster.start()
+        await cluster.append(b"new")
+        await grow(cluster, 1, 2, 3, 4)
+        await cluster.settled()
+        assert await cluster.nodes[4].values() == [b"new"]
+        cluster.restart(4)
+        await cluster.settled()
+        assert await cluster.nodes[4].values() == [b"new"]
+
+    run(test)
