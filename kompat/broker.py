@@ -23,6 +23,7 @@ from kompat.config.definitions import ConfigSource
 from kompat.coordinators import Coordinators
 from kompat.errors import ConfigError, DamagedData, KafkaError, StorageError
 from kompat.extensions.dead_letter_service import DeadLetterService
+from kompat.extensions.queue_far import FarShares
 from kompat.extensions.queue_topics import QueueTopics
 from kompat.extensions.queues import QueueService
 from kompat.extensions.service import Extensions
@@ -126,7 +127,8 @@ class Broker:
             self._export_traces(extensions)
         self._built.push_async_callback(extensions.tracer.recorder.close)
         coordinators.start()
-        await self._start_queues(QueueTopics(cluster, logs, coordinators.shares))
+        far = FarShares(coordinators.shares, logs, member.asking if member is not None else None)
+        await self._start_queues(QueueTopics(cluster, logs, coordinators.shares, far))
         extensions.follow_commits(coordinators.groups)
         extensions.start()
         return Services(
@@ -138,7 +140,7 @@ class Broker:
             transactions=coordinators.transactions,
             shares=coordinators.shares,
             delays=extensions.delays,
-            queues=QueueService(cluster, coordinators.shares),
+            queues=QueueService(cluster, coordinators.shares, far),
             dead_letters=DeadLetterService(cluster, logs, clock, extensions.tracer),
             lanes=extensions.lanes,
             tracer=extensions.tracer,

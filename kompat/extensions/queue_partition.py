@@ -4,6 +4,9 @@ A delivery is a record of the source that the queue's group holds, written to th
 acknowledgement is a record that a client sends: it settles the delivery in the same turn of the event loop in which
 its place in the log is written, so both are there or neither is, and leaves that place empty.
 
+Records of the source that another broker leads are taken there, and what is said of them is told there: then the answer waits
+for that broker's.
+
 What is settled is of no use to anybody any more: the log's start moves past it, so the log has what is in flight.
 Deliveries of an earlier process are void: what was not acknowledged then is delivered anew.
 """
@@ -12,18 +15,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions import queue_acks
-from kompat.extensions.headers import HeaderError
 from kompat.extensions.queue_acks import Acknowledgement
-from kompat.extensions.queues import check, new_lock, take
-from kompat.log.commit import Pending
+from kompat.extensions.queue_far import FarShares, Taken, Taking, Word
+from kompat.extensions.queue_feed import Feed
+from kompat.extensions.queue_judging import Judging, Sources
+from kompat.extensions.queue_records import new_lock, take
+from kompat.log.commit import Pending, settle
 from kompat.log.intake import Diverted, StateWrite
 from kompat.log.partition import Origin, Partition
-from kompat.log.validation import InvalidRecordsError, RefusedRecord, Writable, codec_of
+from kompat.log.validation import Writable, codec_of
 from kompat.protocol.records import (
     NO_NAMES,
     BatchHeader,
@@ -50,7 +55,6 @@ BYTES_AT_ONCE = 1 << 20  # and bytes, if it is more than one record
 WAIT_MS = 60_000  # then it is looked anew: where the source was deleted and made again, it is another one
 TIDY_SECONDS = 0.2  # after something was settled
 RETRY_SECONDS = 0.2  # after nothing could be delivered, while somebody waits
-ERRORS_TOLD = 100  # of one batch
 
 
 def leads(log: Partition) -> bool:
@@ -58,20 +62,16 @@ def leads(log: Partition) -> bool:
     return log.replica is None or log.replica.is_leading
 
 
-class Queue(Protocol):
+class Queue(Sources, Protocol):
     """The topic that the partition is of."""
 
-    @property
-    def group_id(self) -> str: ...
-
     def sources(self, index: int) -> Sequence[TopicIdPartition]:
-        """The partitions whose records the queue's partition of this index delivers, each time in another order."""
+        """The partitions that this broker leads and whose records the queue's partition of this index delivers, each time
+        in another order."""
         ...
 
-    def is_source(self, partition: TopicIdPartition) -> bool: ...
-
-    def is_here(self, partition: TopicIdPartition) -> bool:
-        """Does this broker lead it?"""
+    def far_sources(self, index: int) -> Sequence[TopicIdPartition]:
+        """Those that another broker leads."""
         ...
 
     def settled(self) -> None:
@@ -86,6 +86,7 @@ class _Given(NamedTuple):
     offset: int
     member: str
     floor: Offset  # in the queue's log: after the delivery before it
+    until: float | None = None  # of another broker's record: when its lock ends, as far as is known here
 
 
 class QueuePartition:
@@ -94,8 +95,10 @@ class QueuePartition:
     names = NO_NAMES  # every batch is looked at
     counts_shares = False
 
-    def __init__(self, partition: Partition, queue: Queue, shares: ShareService, spawn: Spawn) -> None:
+    def __init__(self, partition: Partition, queue: Queue, shares: ShareService, far: FarShares, spawn: Spawn) -> None:
         self.partition = partition
+        self._far = far
+        self._feed = Feed(far, queue.group_id, wanted=self._wanted, deliver=self._deliver_far, spawn=spawn)
         self._queue = queue
         self._shares = shares
         self._spawn = spawn
@@ -118,34 +121,42 @@ class QueuePartition:
         self._readers.pop(reader, None)
         if not self._readers:
             self._stop_fetching()
+            self._feed.follow(())
 
     def settle(self) -> Pending:
         return Pending.done()  # nothing is delivered that nobody waits for
 
     def deliver(self) -> bool:
         """Look for something to deliver, if somebody waits for it: whether some is on its way into the log."""
-        if self._fetching is not None or not self._readers or not self._is_open():
+        if not self._readers or not self._is_open():
             return False
-        room = min(AT_ONCE, self.partition.config.kompat_queue_max_in_flight - self._count_in_flight())
-        if room <= 0:
-            return False  # until something is settled
-        self._lock = new_lock()
+        self._feed.follow(self._queue.far_sources(self.partition.index))
+        partitions = self._queue.sources(self.partition.index)
+        wanted = self._wanted() if partitions and self._fetching is None else None
+        if wanted is None:
+            return False  # until something is settled, or there is a source again
+        self._lock = wanted.lock
         request = FetchRequest(
             group_id=self._queue.group_id,
-            member_id=member_of(self._lock),
-            partitions=self._queue.sources(self.partition.index),
-            max_records=room,
-            max_bytes=max(1, min(BYTES_AT_ONCE, *self._readers.values())),
+            member_id=member_of(wanted.lock),
+            partitions=partitions,
+            max_records=wanted.max_records,
+            max_bytes=wanted.max_bytes,
             max_wait_ms=WAIT_MS,
             mode=AcquireMode.RECORD_LIMIT,
         )
-        if not request.partitions:
-            return False  # the source is gone
         self._fetching = fetching = self._shares.fetch(request)
         if fetching.is_done:
             return self._fetched(fetching) or self._deliver_later()
         fetching.add_done_callback(self._fetched_later)
         return False
+
+    def _wanted(self) -> Taking | None:
+        """How much those who wait may be given."""
+        room = min(AT_ONCE, self.partition.config.kompat_queue_max_in_flight - self._count_in_flight())
+        if room <= 0 or not self._readers or not self._is_open():
+            return None
+        return Taking(new_lock(), room, max(1, min(BYTES_AT_ONCE, *self._readers.values())))
 
     def _is_open(self) -> bool:
         """Is it this broker that delivers? One that begins to knows of no deliveries, so those that are there are void."""
@@ -161,6 +172,7 @@ class QueuePartition:
     def look_again(self) -> None:
         """There may be more to look at."""
         self._stop_fetching()
+        self._feed.follow(())
         self.deliver()
 
     def _fetched_later(self, fetching: Fetching) -> None:
@@ -180,30 +192,32 @@ class QueuePartition:
     def _fetched(self, fetching: Fetching) -> bool:
         self._fetching = None
         given = [each for found in fetching.result for each in self._taken(found)]
-        if not given:
-            return False
-        try:
-            self._append(given)
-        except KafkaError as error:  # the locks end, and what they hold comes again
-            logger.warning("%s could not be given deliveries: %s", self.partition, error)
-            return False
-        return True
+        return bool(given) and self._append(given)
+
+    def _deliver_far(self, _: TopicIdPartition, taken: Taken) -> None:
+        self._append(taken.given, asyncio.get_running_loop().time() + taken.lock_ms / 1000)
 
     def _taken(self, found: FetchedPartition) -> Sequence[tuple[Receipt, Record]]:
         live = self._shares.find(self._queue.group_id, found.partition)
         return list(take(live, found, self._lock)) if isinstance(live, LivePartition) and found.acquired else ()
 
-    def _append(self, given: Sequence[tuple[Receipt, Record]]) -> None:
+    def _append(self, given: Sequence[tuple[Receipt, Record]], until: float | None = None) -> bool:
+        """`until`: when the locks end, where another broker has them."""
         records = [queue_acks.delivered(record, place, receipt) for place, (receipt, record) in enumerate(given)]
         codec = codec_of(self.partition.config, producers=Compression.NONE)
-        batch = build_batch(records, compression=codec)
-        appended = self.partition.append(memoryview(batch), origin=Origin.INTERNAL)
+        try:
+            batch = build_batch(records, compression=codec)
+            appended = self.partition.append(memoryview(batch), origin=Origin.INTERNAL)
+        except KafkaError as error:  # the locks end, and what they hold comes again
+            logger.warning("%s could not be given deliveries: %s", self.partition, error)
+            return False
         for place, (receipt, _) in enumerate(given):
             offset = Offset(appended.base_offset + place)
-            self._given[offset] = _Given(receipt.partition, receipt.offset, receipt.member, self._end)
+            self._given[offset] = _Given(receipt.partition, receipt.offset, receipt.member, self._end, until)
             self._end = Offset(offset + 1)
         self._watch()
         self.tidy_soon()
+        return True
 
     def _stop_fetching(self) -> None:
         if self._fetching is not None:
@@ -216,16 +230,18 @@ class QueuePartition:
         return found if isinstance(found, LivePartition) else None
 
     def _count_in_flight(self) -> int:
-        lives = {each.partition: self._live(each.partition) for each in self._given.values()}
+        lives = {each.partition: self._live(each.partition) for each in self._given.values() if each.until is None}
+        now = asyncio.get_running_loop().time()
         for offset, each in list(self._given.items()):
-            live = lives[each.partition]
-            if live is None or not claims.is_held(live.machine, each.offset, each.member):
+            live = lives.get(each.partition)
+            is_held = live is not None and claims.is_held(live.machine, each.offset, each.member)
+            if not (is_held if each.until is None else each.until > now):
                 del self._given[offset]
         return len(self._given)
 
     def _watch(self) -> None:
         """Be told when one of those in flight is settled, or its lock ends."""
-        for partition in {each.partition for each in self._given.values()}:
+        for partition in {each.partition for each in self._given.values() if each.until is None}:
             live = self._live(partition)
             if live is not None:
                 live.watch(self._woken)
@@ -268,6 +284,7 @@ class QueuePartition:
     def close(self) -> None:
         self._readers.clear()
         self._stop_fetching()
+        self._feed.follow(())
         self._unwatch()
         for timer in (self._tidying, self._retrying):
             if timer is not None:
@@ -280,20 +297,49 @@ class QueuePartition:
                 ErrorCode.INVALID_RECORD,
                 "what acknowledges a delivery of a queue topic cannot be part of a transaction",
             )
-        judging = _Judging(self._queue, self._live_now)
+        judging = Judging(self._queue, self._live_now)
         for record in iterate(batch):
             judging.look_at(record)
         written = [live.settle([each.said for each in words]) for live, words in judging.end()]
         for each in written:
             if each.error is not None:
                 raise each.error
+        written += [self._settle_far(partition, words) for partition, words in judging.far.items()]
         left = empty_batch(header)
         return Diverted(left, read_header(left), (), [each for each in written if not each.is_done])
 
+    def _settle_far(self, partition: TopicIdPartition, words: Sequence[Acknowledgement]) -> Pending:
+        """Tell the broker that has the records: the promise that it has taken note."""
+        promise = Pending()
+        said = [Word(receipt, said.kind, said.wait_ms) for receipt, said in words]
+
+        async def tell() -> None:
+            error: KafkaError | None = None
+            try:
+                refused = [each for each in await self._far.settle(partition, said, all_or_none=True) if each]
+                error = _refused(refused[0]) if refused else None
+            except KafkaError as failure:
+                error = failure
+            if error is None:
+                self._settled_far(said)
+            settle(promise, error)
+
+        self._spawn(tell())
+        return promise
+
+    def _settled_far(self, words: Sequence[Word]) -> None:
+        now = asyncio.get_running_loop().time()
+        told = {(word.receipt.partition, word.receipt.offset): word for word in words}
+        for offset, each in list(self._given.items()):
+            word = told.get((each.partition, each.offset))
+            if word is not None and each.until is not None:
+                lock_ms = word.wait_ms or self.partition.config.kompat_queue_lock_ms
+                until = now + lock_ms / 1000 if word.kind is AckType.RENEW else now
+                self._given[offset] = each._replace(until=until)
+        self._queue.settled()
+
     def _live_now(self, partition: TopicIdPartition) -> LivePartition:
-        """A share partition whose changes are written in this turn. Raises KafkaError."""
-        if not self._queue.is_here(partition):
-            raise HeaderError(f"{queue_acks.ACK_ID}: acknowledge the delivery in the partition that it was read from")
+        """A share partition whose changes are made in this turn. Raises KafkaError."""
         found = self._shares.find(self._queue.group_id, partition)
         if isinstance(found, KafkaError):
             raise found
@@ -324,42 +370,8 @@ class QueuePartition:
         self.close()
 
 
-class _Judging:
-    """One batch of acknowledgements: all of them count, or none."""
-
-    def __init__(self, queue: Queue, live_now: Callable[[TopicIdPartition], LivePartition]) -> None:
-        self._queue = queue
-        self._live_now = live_now
-        self._found: dict[TopicIdPartition, tuple[LivePartition, list[Acknowledgement]]] = {}
-        self._kinds: dict[tuple[TopicIdPartition, int], AckType] = {}
-        self._errors: list[RefusedRecord] = []
-        self._wrong = 0
-
-    def look_at(self, record: Record) -> None:
-        """The record's offset is its place in the batch."""
-        try:
-            self._judge(queue_acks.parse(record, self._queue.group_id))
-        except HeaderError as error:
-            self._wrong += 1
-            if self._wrong <= ERRORS_TOLD:
-                self._errors.append(RefusedRecord(record.offset, str(error)))
-
-    def _judge(self, word: Acknowledgement) -> None:
-        receipt, said = word
-        if not self._queue.is_source(receipt.partition):
-            raise HeaderError(f"{queue_acks.ACK_ID}: the delivery was of a topic that is not this queue's source")
-        if self._kinds.setdefault((receipt.partition, said.offset), said.kind) is not said.kind:
-            raise HeaderError(f"{queue_acks.ACK_ID}: two things are said of one delivery")
-        live = self._live_now(receipt.partition)
-        try:
-            changes = check(live, receipt, said)
-        except KafkaError as error:
-            raise HeaderError(f"{queue_acks.ACK}: {error.message}") from None
-        if changes:
-            self._found.setdefault(receipt.partition, (live, []))[1].append(word)
-
-    def end(self) -> Sequence[tuple[LivePartition, list[Acknowledgement]]]:
-        if self._errors:
-            reason = f"{self._wrong} of the batch's records were refused: {self._errors[0].message}"
-            raise InvalidRecordsError(ErrorCode.INVALID_RECORD, reason, self._errors)
-        return list(self._found.values())
+def _refused(error: KafkaError) -> KafkaError:
+    """As clients are told of what they said of records that this broker has."""
+    if error.code is ErrorCode.INVALID_RECORD_STATE:
+        return KafkaError(ErrorCode.INVALID_RECORD, f"{queue_acks.ACK}: {error.message}")
+    return error

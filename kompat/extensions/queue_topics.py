@@ -2,6 +2,9 @@
 
 A queue topic is a share group of its own name on its source. Its partitions share the source's among them; where there
 are more of them than of the source's, several deliver from the same one.
+
+Of several brokers, each delivers in the queue's partitions that it leads what it leads of the source. What is led by brokers that
+lead nothing of the queue, the others deliver.
 """
 
 from __future__ import annotations
@@ -13,23 +16,29 @@ from typing import Any
 from uuid import UUID
 
 from kompat.cluster.changes import Changes
+from kompat.cluster.leaders import Leaders
 from kompat.cluster.queue_rules import SOURCE
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
 from kompat.errors import KafkaError
+from kompat.extensions.queue_far import FarShares
 from kompat.extensions.queue_partition import QueuePartition, leads
 from kompat.log.manager import Logs
 from kompat.share.requests import TopicIdPartition
 from kompat.share.service import ShareService
+from kompat.types import LogId, NodeId
+
+LOOK_SECONDS = 0.5  # between two looks at who leads what
 
 logger = logging.getLogger(__name__)
 
 
 class QueueTopics:
-    def __init__(self, cluster: ClusterService, logs: Logs, shares: ShareService) -> None:
+    def __init__(self, cluster: ClusterService, logs: Logs, shares: ShareService, far: FarShares) -> None:
         self._cluster = cluster
         self._logs = logs
         self._shares = shares
+        self._far = far
         self._queues: dict[UUID, _Queue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -37,10 +46,22 @@ class QueueTopics:
         """Before anybody reads from them."""
         for topic in list(self._cluster.topics()):
             self._take_up(topic)
-        await asyncio.gather(*(each.begin() for queue in self._queues.values() for each in queue.partitions))
+        await asyncio.gather(*(each.begin() for queue in self._queues.values() for each in queue.partitions.values()))
         for queue in self._queues.values():
             queue.load()
         self._cluster.watch(self._changed)
+        if self._cluster.member is not None:
+            self.spawn(self._look_at_leaders(self._cluster.member.leaders))
+
+    async def _look_at_leaders(self, leaders: Leaders) -> None:
+        """Whoever leads another partition than before has other records to deliver."""
+        version = leaders.version
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if leaders.version != version:
+                version = leaders.version
+                for queue in self._queues.values():
+                    queue.look_again()
 
     async def close(self) -> None:
         for queue in self._queues.values():
@@ -80,20 +101,19 @@ class QueueTopics:
         queue = self._queues.get(topic.id)
         if queue is None:
             queue = self._queues[topic.id] = _Queue(topic.name, source, self._cluster, self._logs, self._shares)
-        for state in topic.partitions[len(queue.partitions) :]:
+        for state in topic.partitions:
             log = self._logs.find_by_id(topic.id, state.index)
-            if log is None:
-                break
-            partition = QueuePartition(log, queue, self._shares, self.spawn)
-            queue.partitions.append(partition)
-            log.intake = log.demand = partition
+            known = queue.partitions.get(state.index)
+            if log is not None and (known is None or known.partition is not log):
+                partition = QueuePartition(log, queue, self._shares, self._far, self.spawn)
+                queue.partitions[state.index] = partition
+                log.intake = log.demand = partition
 
     def _grown(self, source: str) -> None:
         """Whoever waits for the topic's records may have more to wait for: it is new, or has more partitions."""
         for queue in self._queues.values():
             if queue.source == source:
-                for partition in queue.partitions:
-                    partition.look_again()
+                queue.look_again()
 
     async def _forget(self, name: str, queue: _Queue) -> None:
         """The group has nothing more to do; another queue of the name begins as a new one."""
@@ -111,7 +131,7 @@ class _Queue:
     def __init__(self, group_id: str, source: str, cluster: ClusterService, logs: Logs, shares: ShareService) -> None:
         self.group_id = group_id
         self.source = source
-        self.partitions: list[QueuePartition] = []
+        self.partitions: dict[int, QueuePartition] = {}  # those that are here, by their numbers
         self._cluster = cluster
         self._logs = logs
         self._shares = shares
@@ -123,7 +143,7 @@ class _Queue:
         if topic is None:
             return ()
         # Of several brokers, each delivers what it leads: there the group's state is.
-        ours = [each.partition.index for each in self.partitions if leads(each.partition)]
+        ours = sorted(index for index, each in self.partitions.items() if leads(each.partition))
         theirs = [each for each in _partitions(topic) if self.is_here(each)]
         if index not in ours or not theirs:
             return ()
@@ -132,6 +152,19 @@ class _Queue:
         self._turn += 1
         start = self._turn % len(found)
         return [*found[start:], *found[:start]]
+
+    def far_sources(self, index: int) -> Sequence[TopicIdPartition]:
+        queue, source = self._cluster.topic(self.group_id), self._cluster.topic(self.source)
+        if self._cluster.member is None or queue is None or source is None:
+            return ()
+        delivering = {self._leader(TopicIdPartition(queue.id, each.index)) for each in queue.partitions}
+        left = [each for each in _partitions(source) if self._leader(each) not in (None, *delivering)]
+        return [each for each in left if each.partition % len(queue.partitions) == index]
+
+    def _leader(self, partition: TopicIdPartition) -> NodeId | None:
+        member = self._cluster.member
+        led = member.leaders.of(LogId(*partition)) if member is not None else None
+        return led.leader if led is not None else None
 
     def is_source(self, partition: TopicIdPartition) -> bool:
         topic = self._cluster.topic(self.source)
@@ -155,15 +188,19 @@ class _Queue:
 
     def _wake(self) -> None:
         self._waking = None
-        for partition in self.partitions:
+        for partition in self.partitions.values():
             partition.tidy_soon()
             partition.deliver()
 
     def close(self) -> None:
         if self._waking is not None:
             self._waking.cancel()
-        for partition in self.partitions:
+        for partition in self.partitions.values():
             partition.close()
+
+    def look_again(self) -> None:
+        for partition in self.partitions.values():
+            partition.look_again()
 
 
 def _partitions(topic: Topic) -> list[TopicIdPartition]:

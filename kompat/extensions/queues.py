@@ -6,28 +6,27 @@ them at a time. Whoever takes a record has it until its lock ends; then it comes
 
 from __future__ import annotations
 
-import secrets
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
 from kompat.errors import ErrorCode, KafkaError
-from kompat.protocol.records import Record, iterate, split_batches
+from kompat.extensions.queue_far import FarShares, Taking, Word
+from kompat.extensions.queue_records import new_lock, take
+from kompat.extensions.queue_statistics import QueueStatistics, total
+from kompat.protocol.records import Record
 from kompat.share import receipts
 from kompat.share.live import LivePartition
-from kompat.share.machine import claims
-from kompat.share.machine.claims import Said
-from kompat.share.machine.messages import AckBatch, AckType, AcquireMode, RecordState
+from kompat.share.machine.messages import AckType, AcquireMode
 from kompat.share.receipts import Receipt
-from kompat.share.records import UNINITIALIZED
 from kompat.share.requests import FetchedPartition, FetchRequest, TopicIdPartition
 from kompat.share.service import ShareService
 
+PAUSE = 0.2  # seconds, where a partition's leader cannot be reached
 MOST_TURNS = 10_000  # queues whose turn is remembered
 MAX_RECORDS = 10_000  # of one acquisition
-LOCK_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,21 +41,11 @@ class Delivery:
     record: Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStatistics:
-    """Of a group on a topic. Offsets are counted: what the log has no record for counts as available until it is come to."""
-
-    available: int = 0  # can be acquired now, or has never been looked at
-    in_flight: int = 0
-    backing_off: int = 0  # released, and not to be had yet
-    being_buried: int = 0  # given up; the dead letters are being written
-    deliveries: dict[int, int] = field(default_factory=dict)  # how many that are not done with were delivered how often
-
-
 class QueueService:
-    def __init__(self, cluster: ClusterService, shares: ShareService) -> None:
+    def __init__(self, cluster: ClusterService, shares: ShareService, far: FarShares) -> None:
         self._cluster = cluster
         self._shares = shares
+        self._far = far
         self._turns: dict[tuple[str, str], int] = {}
 
     # -- acquiring -------------------------------------------------------------------------------------------------
@@ -76,46 +65,78 @@ class QueueService:
         `lock_ms`: how long they are the receiver's, if not as long as the group has it.
         """
         found = self._topic(group_id, topic)
-        lock = new_lock()
+        partitions = self._in_turn(group_id, found, partition)
+        taking = Taking(new_lock(), min(max_records, MAX_RECORDS), max_bytes, lock_ms)
+        if all(map(self._far.is_here, partitions)):
+            return await self._acquire_here(group_id, partitions, taking, max_wait_ms)
+        return await self._acquire_anywhere(found, group_id, partitions, taking, max_wait_ms / 1000)
+
+    async def _acquire_here(
+        self, group_id: str, partitions: Sequence[TopicIdPartition], taking: Taking, max_wait_ms: int
+    ) -> list[Delivery]:
         request = FetchRequest(
             group_id=group_id,
-            member_id=receipts.member_of(lock),
-            partitions=self._in_turn(group_id, found, partition),
-            max_records=min(max_records, MAX_RECORDS),
-            max_bytes=max_bytes,
+            member_id=receipts.member_of(taking.lock),
+            partitions=partitions,
+            max_records=taking.max_records,
+            max_bytes=taking.max_bytes,
             max_wait_ms=max_wait_ms,
             mode=AcquireMode.RECORD_LIMIT,
         )
-        for each in request.partitions:
+        for each in partitions:
             await self._shares.use(group_id, each)  # else one that does not wait gets nothing the first time
         fetched = await self._shares.fetch(request).wait()
         _raise_if_failed(fetched)
         if not fetched:
-            self._shares.retire(group_id, request.partitions)
+            self._shares.retire(group_id, partitions)
         return [
             delivery
             for each in fetched
             if each.acquired
-            for delivery in await self._deliver(await self._shares.use(group_id, each.partition), each, lock, lock_ms)
+            for delivery in await self._deliver(await self._shares.use(group_id, each.partition), each, taking)
         ]
 
-    async def _deliver(
-        self, live: LivePartition, fetched: FetchedPartition, lock: bytes, lock_ms: int | None
+    async def _acquire_anywhere(
+        self, topic: Topic, group_id: str, partitions: Sequence[TopicIdPartition], taking: Taking, seconds: float
     ) -> list[Delivery]:
-        given = list(take(live, fetched, lock))
+        """From partition to partition, whoever leads them, until there is something or the time is up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            errors: list[KafkaError] = []
+            for partition in partitions:
+                try:
+                    taken = await self._far.take(group_id, partition, taking)
+                except KafkaError as error:
+                    errors.append(error)
+                    continue
+                if taken.given:
+                    return [_delivery(topic.name, taken.lock_ms, *each) for each in taken.given]
+            left = deadline - loop.time()
+            if left <= 0 and len(errors) == len(partitions):
+                raise errors[0]
+            if left <= 0:
+                return []
+            if errors:
+                await asyncio.sleep(min(PAUSE, left))  # soon others lead what cannot be reached
+            else:
+                await self._until_any(group_id, partitions, left)
+
+    async def _until_any(self, group_id: str, partitions: Sequence[TopicIdPartition], seconds: float) -> None:
+        waiting = [asyncio.ensure_future(self._far.wait(group_id, each, seconds)) for each in partitions]
+        try:
+            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _deliver(self, live: LivePartition, fetched: FetchedPartition, taking: Taking) -> list[Delivery]:
+        given, lock_ms = list(take(live, fetched, taking.lock)), taking.lock_ms
         if lock_ms is not None and given:
             await live.settle([receipt.says(AckType.RENEW, lock_ms) for receipt, _ in given]).wait()
-        return [
-            Delivery(
-                receipt=receipt.encode(),
-                topic=live.log.topic,
-                partition=live.log.index,
-                deliveries=receipt.deliveries,
-                lock_ms=live.settings.lock_ms if lock_ms is None else lock_ms,
-                record=record,
-            )
-            for receipt, record in given
-        ]
+        told = live.settings.lock_ms if lock_ms is None else lock_ms
+        return [_delivery(live.log.topic, told, receipt, record) for receipt, record in given]
 
     def _topic(self, group_id: str, name: str) -> Topic:
         if not group_id:
@@ -168,99 +189,35 @@ class QueueService:
                 outcomes[index] = error
             else:
                 by_partition.setdefault((receipt.group_id, receipt.partition), []).append((index, receipt))
-        for (group_id, partition), these in by_partition.items():
-            said = [(index, receipt, receipt.says(kind, wait_ms)) for index, receipt in these]
-            for index, refusal in await self._settle_in(group_id, partition, said):
-                outcomes[index] = refusal
+        for (_, partition), these in by_partition.items():
+            words = [Word(receipt, kind, wait_ms) for _, receipt in these]
+            for (index, _), refusal in zip(these, await self._settle_in(partition, words), strict=True):
+                outcomes[index] = _as_told(refusal)
         return outcomes
 
-    async def _settle_in(
-        self, group_id: str, partition: TopicIdPartition, words: Sequence[tuple[int, Receipt, Said]]
-    ) -> list[tuple[int, KafkaError]]:
-        """What was refused."""
-        refused: list[tuple[int, KafkaError]] = []
-        good: list[tuple[int, Said]] = []
+    async def _settle_in(self, partition: TopicIdPartition, words: Sequence[Word]) -> list[KafkaError | None]:
         try:
-            live = await self._shares.use(group_id, partition)
-            for index, receipt, said in words:
-                try:
-                    check(live, receipt, said)
-                except KafkaError as error:
-                    refused.append((index, error))
-                else:
-                    good.append((index, said))
-            if good:
-                await live.settle([said for _, said in good]).wait()
-        except KafkaError as error:
-            told = {index for index, _ in refused}
-            refused += [(index, _as_told(error)) for index, _, _ in words if index not in told]
-        return refused
+            return await self._far.settle(partition, words, all_or_none=False)
+        except KafkaError as error:  # the broker that has them cannot be reached
+            return [error] * len(words)
 
     # -- looking ---------------------------------------------------------------------------------------------------
     async def statistics(self, group_id: str, topic: str) -> QueueStatistics:
         """How deep the queue is; all zero for a group that has not begun."""
         found = self._topic(group_id, topic)
-        states: Counter[RecordState | None] = Counter()
-        deliveries: Counter[int] = Counter()
-        backing_off = 0
-        for each in found.partitions:
-            partition = TopicIdPartition(found.id, each.index)
-            if (await self._shares.offsets.describe(group_id, partition)).start_offset == UNINITIALIZED:
-                continue
-            live = await self._shares.use(group_id, partition)
-            tracked = 0
-            for run in live.machine.runs():
-                tracked += run.size
-                states[run.state] += run.size
-                if run.state in (RecordState.ACQUIRED, RecordState.AVAILABLE):
-                    deliveries[run.deliveries] += run.size
-                if run.state is RecordState.AVAILABLE and run.until > live.now():
-                    backing_off += run.size
-            states[None] += max(0, live.log.high_watermark - live.machine.start_offset - tracked)
-            self._shares.retire(group_id, [partition])
-        return QueueStatistics(
-            available=states[None] + states[RecordState.AVAILABLE] - backing_off,
-            in_flight=states[RecordState.ACQUIRED],
-            backing_off=backing_off,
-            being_buried=states[RecordState.ARCHIVING],
-            deliveries=dict(sorted(deliveries.items())),
-        )
+        partitions = [TopicIdPartition(found.id, each.index) for each in found.partitions]
+        return total([await self._far.statistics(group_id, partition) for partition in partitions])
 
 
-def new_lock() -> bytes:
-    return secrets.token_bytes(LOCK_BYTES)
-
-
-def take(live: LivePartition, fetched: FetchedPartition, lock: bytes) -> Iterator[tuple[Receipt, Record]]:
-    """The records that were acquired, each with its receipt. Offsets without one are done with."""
-    records = {
-        record.offset: record
-        for buffer in fetched.buffers
-        for batch in split_batches(memoryview(buffer))
-        for record in iterate(batch)
-    }
-    holes: list[int] = []
-    for span in fetched.acquired:
-        for offset in range(span.first, span.last + 1):
-            record = records.get(offset)
-            if record is None:
-                holes.append(offset)
-            else:
-                yield (
-                    Receipt(live.key.group_id, fetched.partition, offset, span.deliveries, live.state_epoch, lock),
-                    record,
-                )
-    if holes:  # nobody waits: should it not be written, the lock ends
-        live.acknowledge(receipts.member_of(lock), [AckBatch(offset, offset, [AckType.GAP]) for offset in holes])
-
-
-def check(live: LivePartition, receipt: Receipt, said: Said) -> bool:
-    """Whether what is said changes anything. Raises KafkaError where it does not count."""
-    if receipt.state_epoch != live.state_epoch:
-        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"group {receipt.group_id} has begun anew since")
-    if receipt.offset >= live.log.high_watermark:
-        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"{live.log.topic} has no offset {receipt.offset}")
-    return claims.judge(live.machine, said, live.settings)
+def _delivery(topic: str, lock_ms: int, receipt: Receipt, record: Record) -> Delivery:
+    return Delivery(
+        receipt=receipt.encode(),
+        topic=topic,
+        partition=receipt.partition.partition,
+        deliveries=receipt.deliveries,
+        lock_ms=lock_ms,
+        record=record,
+    )
 
 
 def _raise_if_failed(fetched: Iterable[FetchedPartition]) -> None:
@@ -270,7 +227,7 @@ def _raise_if_failed(fetched: Iterable[FetchedPartition]) -> None:
         raise errors[0]
 
 
-def _as_told(error: KafkaError) -> KafkaError:
-    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+def _as_told(error: KafkaError | None) -> KafkaError | None:
+    if error is not None and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return KafkaError(ErrorCode.INVALID_RECORD_STATE, "the receipt is of a topic that is not here")
     return error

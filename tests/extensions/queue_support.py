@@ -14,6 +14,7 @@ from kompat.cluster.state import Resource, ResourceType, Topic
 from kompat.config.broker import BrokerConfig
 from kompat.coordinators import Coordinators
 from kompat.extensions.dead_letter_service import DeadLetterService
+from kompat.extensions.queue_far import FarShares
 from kompat.extensions.queue_topics import QueueTopics
 from kompat.extensions.queues import QueueService
 from kompat.extensions.service import Extensions
@@ -42,10 +43,11 @@ class House:
         self.coordinators = Coordinators(self.config, self.clock, self.cluster, self.logs)
         self.coordinators.start()
         self.shares = self.coordinators.shares
-        self.queue_topics = QueueTopics(self.cluster, self.logs, self.shares)
+        far = FarShares(self.shares, self.logs)
+        self.queue_topics = QueueTopics(self.cluster, self.logs, self.shares, far)
         await self.queue_topics.start()
         self.extensions.start()
-        self.queues = QueueService(self.cluster, self.shares)
+        self.queues = QueueService(self.cluster, self.shares, far)
         self.letters = DeadLetterService(self.cluster, self.logs, self.clock)
         return self
 

@@ -1,0 +1,54 @@
+"""Records that are taken from a share partition one by one, each with its receipt, and what is said of them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.protocol.records import Record, iterate, split_batches
+from kompat.share import receipts
+from kompat.share.live import LivePartition
+from kompat.share.machine import claims
+from kompat.share.machine.claims import Said
+from kompat.share.machine.messages import AckBatch, AckType
+from kompat.share.receipts import Receipt
+from kompat.share.requests import FetchedPartition
+
+LOCK_BYTES = 8
+
+
+def new_lock() -> bytes:
+    return secrets.token_bytes(LOCK_BYTES)
+
+
+def take(live: LivePartition, fetched: FetchedPartition, lock: bytes) -> Iterator[tuple[Receipt, Record]]:
+    """The records that were acquired, each with its receipt. Offsets without one are done with."""
+    records = {
+        record.offset: record
+        for buffer in fetched.buffers
+        for batch in split_batches(memoryview(buffer))
+        for record in iterate(batch)
+    }
+    holes: list[int] = []
+    for span in fetched.acquired:
+        for offset in range(span.first, span.last + 1):
+            record = records.get(offset)
+            if record is None:
+                holes.append(offset)
+            else:
+                yield (
+                    Receipt(live.key.group_id, fetched.partition, offset, span.deliveries, live.state_epoch, lock),
+                    record,
+                )
+    if holes:  # nobody waits: should it not be written, the lock ends
+        live.acknowledge(receipts.member_of(lock), [AckBatch(offset, offset, [AckType.GAP]) for offset in holes])
+
+
+def check(live: LivePartition, receipt: Receipt, said: Said) -> bool:
+    """Whether what is said changes anything. Raises KafkaError where it does not count."""
+    if receipt.state_epoch != live.state_epoch:
+        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"group {receipt.group_id} has begun anew since")
+    if receipt.offset >= live.log.high_watermark:
+        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"{live.log.topic} has no offset {receipt.offset}")
+    return claims.judge(live.machine, said, live.settings)
