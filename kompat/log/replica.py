@@ -29,7 +29,7 @@ class ReplicaProgress:
     index: RaftIndex
     log_end_offset: Offset
     lag: int  # in entries
-    last_caught_up: Millis  # -1: never
+    last_caught_up: Millis  # by the wall clock; -1: never
     is_up: bool
 
 
@@ -143,7 +143,7 @@ class Replica(ReplicaCore):
             is_up = node == self._host.node_id or self._host.is_up(node)
             if is_up:
                 self._caught_up.look(node, self._matched(peer), last, now)
-            if is_up and node in voters and (self._caught_up.at(node) or 0) >= limit:
+            if is_up and node in voters and (self._caught_up.at(node) or limit - 1) >= limit:
                 in_sync.append(node)
         self._looked = now
         if in_sync != self._in_sync:
@@ -175,6 +175,7 @@ class Replica(ReplicaCore):
     def progress(self) -> Mapping[NodeId, ReplicaProgress]:
         """Of every member, this one too. Only on the leader."""
         last, found = self.log.last, {}
+        set_back = self._host.wall_time() - self._host.now()
         for peer in self.group.status().peers:
             node, matched = NodeId(peer.id), self._matched(peer)
             caught_up = self._caught_up.at(node)
@@ -182,7 +183,7 @@ class Replica(ReplicaCore):
                 matched,
                 self._offset_after(matched),
                 last - matched,
-                caught_up if caught_up is not None else Millis(-1),
+                Millis(caught_up + set_back) if caught_up is not None else Millis(-1),
                 node == self._host.node_id or self._host.is_up(node),
             )
         return found

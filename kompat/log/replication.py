@@ -174,6 +174,9 @@ class Replication:
         return self.settings.lag_ms
 
     def now(self) -> Millis:
+        return Millis(int(self._clock.monotonic() * 1000))
+
+    def wall_time(self) -> Millis:
         return self._clock.now()
 
     def is_up(self, node: NodeId) -> bool:

@@ -397,3 +397,18 @@ def test_elections_force_the_disk_and_appends_only_where_that_is_asked_for() -> 
         assert [node.disk._synced for node in cluster.nodes.values()] == synced
 
     run(test)
+
+
+def test_a_clock_that_is_set_changes_nothing_about_who_is_in_sync() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        await cluster.append(b"a")
+        leader = await cluster.leader()
+        for ahead in (3_600_000, -3_600_000):
+            leader.clock.ahead_ms = ahead
+            await cluster.append(b"b")
+            assert list(leader.replica.in_sync()) == [1, 2, 3]
+            caught_up = [progress.last_caught_up for progress in leader.replica.progress().values()]
+            assert all(leader.clock.now() - 1000 <= each <= leader.clock.now() for each in caught_up)
+
+    run(test)
