@@ -5,8 +5,8 @@
     python -m spark.replay --archive DIR --topic orders --to orders-again --offsets 0:1000-2000 --key alice --header kind=refund
 
 Each partition is put back by one task, in the order of its offsets, into the partition of the same number. A topic that does not
-exist is created, without extensions: else a record that was once delayed would wait again. Executors need kafka-python, which
-comes with kompat: Spark's own sink cannot set timestamps.
+exist is created, without extensions: else a record that was once delayed would wait again. Executors need confluent-kafka: Spark's
+own sink cannot set timestamps, and kafka-python sends no header without a value.
 """
 
 from __future__ import annotations
@@ -88,45 +88,50 @@ def sender(to: str, settings: Mapping[str, Any], rate: float | None) -> Callable
     """A task: sends its records in their order, waits until all are acknowledged, and tells how many there were."""
 
     def send(rows: Iterable[Any]) -> Iterator[int]:
-        from kafka import KafkaProducer
+        from confluent_kafka import Producer
 
-        count, futures = 0, []
-        # One request under way at a time would be slow; with idempotence the order holds for five.
-        producer = KafkaProducer(**settings)
-        try:
-            for row in _paced(rows, rate):
-                headers = [
-                    (each["key"], bytes(each["value"]) if each["value"] is not None else None)
-                    for each in row["headers"] or ()
-                ]
-                key, value = row["key"], row["value"]
-                futures.append(
-                    producer.send(
-                        to,
-                        key=None if key is None else bytes(key),
-                        value=None if value is None else bytes(value),
-                        headers=headers,
-                        partition=row["partition"],
-                        timestamp_ms=row["millis"],
-                    )
-                )
-                count += 1
-                if len(futures) >= 10_000:
-                    _check(futures)
-            producer.flush(FLUSH_SECONDS)
-            _check(futures)
-        finally:
-            producer.close()
+        producer = Producer(dict(settings))
+        refused: list[str] = []
+
+        def delivered(error: object, _: object) -> None:
+            if error is not None:
+                refused.append(str(error))
+
+        count = 0
+        for row in _paced(rows, rate):
+            _produce(producer, to, row, delivered)
+            count += 1
+            if refused:
+                break
+        if producer.flush(FLUSH_SECONDS) or refused:
+            raise RuntimeError(f"records were not taken: {refused[0] if refused else 'no answer from the broker'}")
         yield count
 
     return send
 
 
-def _check(futures: list[Any]) -> None:
-    """Raises what went wrong; a record that was refused fails the task."""
-    for future in futures:
-        future.get(FLUSH_SECONDS)
-    futures.clear()
+def _produce(producer: Any, to: str, row: Any, delivered: Callable[[object, object], None]) -> None:
+    headers = [(each["key"], _bytes(each["value"])) for each in row["headers"] or ()]
+    while True:
+        try:
+            producer.produce(
+                to,
+                _bytes(row["value"]),
+                _bytes(row["key"]),
+                row["partition"],
+                on_delivery=delivered,
+                timestamp=row["millis"],
+                headers=headers,
+            )
+        except BufferError:  # more than the broker has taken yet
+            producer.poll(0.1)
+        else:
+            producer.poll(0)
+            return
+
+
+def _bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)
 
 
 def _paced(rows: Iterable[Any], rate: float | None) -> Iterator[Any]:
@@ -151,42 +156,36 @@ def replay(spark: SparkSession, given: argparse.Namespace) -> int:
     if wanted.topic not in archive.topics():
         raise ArchiveError(f"{given.archive} has nothing of {wanted.topic}")
     partitions = sorted(index for topic, index in archive.covered if topic == wanted.topic)
-    settings = _client_settings(given)
+    settings = {"bootstrap.servers": given.bootstrap_servers, **dict(given.kafka)}
     _ensure_topic(given.to, partitions[-1] + 1, settings)
     records = select(table.read(files_for(archive, wanted)), wanted).withColumn("millis", f.unix_millis("timestamp"))
     # As many tasks as partitions, and each partition whole in one of them.
     ordered = records.repartition(len(partitions), "partition").sortWithinPartitions("partition", "offset")
     rate = given.rate / len(partitions) if given.rate else None
-    producing = {"acks": "all", "enable_idempotence": True, **settings}
-    counts = ordered.rdd.mapPartitions(sender(given.to, producing, rate)).collect()
+    counts = ordered.rdd.mapPartitions(sender(given.to, {**settings, "enable.idempotence": True}, rate)).collect()
     print(f"replay: {sum(counts)} records of {wanted.topic} put into {given.to}", file=sys.stderr)
     return 0
 
 
-def _client_settings(given: argparse.Namespace) -> dict[str, Any]:
-    """As kafka-python wants them."""
-    more = {name.replace(".", "_"): value for name, value in given.kafka}
-    return {"bootstrap_servers": given.bootstrap_servers.split(","), **more}
-
-
 def _ensure_topic(name: str, partitions: int, settings: Mapping[str, Any]) -> None:
-    from kafka.admin import KafkaAdminClient, NewTopic
-    from kafka.errors import InvalidConfigurationError, TopicAlreadyExistsError
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
-    admin = KafkaAdminClient(**settings)
-    try:
-        if name in admin.list_topics():
-            return
-        for configs in ({"kompat.extensions.enable": "false"}, {}):  # a broker that is not kompat does not know it
-            try:
-                admin.create_topics([NewTopic(name, partitions, -1, topic_configs=configs)])
-            except TopicAlreadyExistsError:
+    admin = AdminClient(dict(settings))
+    if name in admin.list_topics(timeout=FLUSH_SECONDS).topics:
+        return
+    for configs in ({"kompat.extensions.enable": "false"}, {}):  # a broker that is not kompat does not know it
+        try:
+            admin.create_topics([NewTopic(name, partitions, config=configs)])[name].result(FLUSH_SECONDS)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.TOPIC_ALREADY_EXISTS:
                 return
-            except InvalidConfigurationError:
-                continue
+            if code != KafkaError.INVALID_CONFIG or not configs:
+                raise
+        else:
             return
-    finally:
-        admin.close()
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
