@@ -131,7 +131,7 @@ class FarShares:
     async def _settle(self, partition: TopicIdPartition, words: Sequence[Word], *, all_or_none: bool) -> list[Refusal]:
         refusals: list[Refusal] = [None] * len(words)
         try:
-            live = await self._shares.use(words[0].receipt.group_id, partition)
+            live = await self._shares.use_known(words[0].receipt.group_id, partition)
             for index, word in enumerate(words):
                 refusals[index] = _judged(live, word)
             good = [index for index, refusal in enumerate(refusals) if refusal is None]

@@ -32,13 +32,14 @@ from kompat.share.machine.settings import ShareSettings
 from kompat.share.machine.state import Fence, ShareStateMachine
 from kompat.share.offset_reset import initial_offset
 from kompat.share.offsets import ShareOffsets
-from kompat.share.records import ShareCodec, ShareKey
+from kompat.share.records import UNINITIALIZED, ShareCodec, ShareKey
 from kompat.share.requests import Acknowledged, FetchRequest, TopicIdPartition
 from kompat.share.sessions import ShareSession, ShareSessions
 
 logger = logging.getLogger(__name__)
 
 MOST_SETTINGS = 10_000  # of groups, remembered
+MOST_LIVE = 1_000  # share partitions in memory before those are looked for that nobody uses
 RESUME_SECONDS = 5.0  # between two looks for dead letters that nobody writes, where there are several brokers
 
 Loaded = Callable[[KafkaError | None], None]
@@ -81,6 +82,7 @@ class ShareService:
         self._shards = Shards(self._runtime, existing, ensure)
         self.homes = Homes(self._shards, clock, elsewhere)
         self._live: dict[ShareKey, LivePartition] = {}
+        self._most_live = MOST_LIVE
         self._loading: dict[ShareKey, list[Loaded]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.sessions = ShareSessions(max_sessions)
@@ -232,6 +234,13 @@ class ShareService:
             raise found
         return found
 
+    async def use_known(self, group_id: str, partition: TopicIdPartition) -> LivePartition:
+        """As `use`, of a group that has begun: nobody makes a group by a word about what was never given to it."""
+        key = ShareKey(group_id, *partition)
+        if key not in self._live and (await self.homes.summary(key)).start_offset == UNINITIALIZED:
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"group {group_id} was given nothing of the partition")
+        return await self.use(group_id, partition)
+
     def retire(self, group_id: str, partitions: Iterable[TopicIdPartition]) -> None:
         """Let those take no room that nobody uses."""
         for partition in partitions:
@@ -239,10 +248,19 @@ class ShareService:
             if live is not None:
                 self._retire(live, Pending.done())
 
+    def _make_room(self) -> None:
+        """Those who come without a session never say that they are gone: what nobody uses must not add up."""
+        if len(self._live) >= self._most_live:
+            for live in list(self._live.values()):
+                self._retire(live, Pending.done())
+            self._most_live = max(MOST_LIVE, 2 * len(self._live))
+
     async def _load(self, key: ShareKey, log: Partition) -> None:
         error: KafkaError | None = None
         try:
-            self._live[key] = await self._take_up(key, log)
+            live = await self._take_up(key, log)
+            self._make_room()
+            self._live[key] = live
         except KafkaError as failure:
             error = failure
         except Exception as failure:  # whoever waits hears of it, whatever it is

@@ -11,6 +11,7 @@ import pytest
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.share.machine.messages import AckBatch, AckType
+from kompat.share.receipts import Receipt
 from kompat.share.requests import FetchRequest, TopicIdPartition
 
 from .queue_support import House, until
@@ -203,3 +204,35 @@ async def test_a_group_that_has_not_begun_has_nothing_in_flight_and_does_not_beg
     await house.send("orders", "a")
     assert (await house.queues.statistics(GROUP, "orders")).available == 0
     assert await house.shares.offsets.partitions_of(GROUP) == []
+
+
+async def test_a_receipt_that_nobody_was_given_makes_no_group(house: House) -> None:
+    topic = await house.create("orders")
+    await house.send("orders", "a")
+    place = TopicIdPartition(topic.id, 0)
+    forged = Receipt("strangers", place, 0, 1, 0, b"8 bytes!").encode()
+
+    [refusal] = await house.queues.accept([forged])
+
+    assert refusal is not None
+    assert refusal.code is ErrorCode.INVALID_RECORD_STATE
+    assert await house.shares.offsets.partitions_of("strangers") == []
+    assert not house.shares._live
+
+
+async def test_groups_that_nobody_uses_any_more_take_no_room(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(house.shares, "_most_live", 3)
+    monkeypatch.setattr("kompat.share.service.MOST_LIVE", 3)
+    await house.create("orders")
+    await house.send("orders", "a", "b")
+    [kept] = await house.queues.acquire(GROUP, "orders")
+    for number in range(10):
+        name = f"once-{number}"
+        await house.configure_group(name, share_auto_offset_reset="earliest")
+        [given] = await house.queues.acquire(name, "orders")
+        assert await house.queues.accept([given.receipt]) == [None]
+
+    assert len(house.shares._live) <= 4
+    assert GROUP in {key.group_id for key in house.shares._live}
+    assert await house.queues.accept([kept.receipt]) == [None]
+    assert await texts(house, 5) == ["b"]

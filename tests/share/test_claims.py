@@ -171,3 +171,17 @@ class Receipts(RuleBasedStateMachine):
 
 TestReceipts = Receipts.TestCase
 TestReceipts.settings = hypothesis_settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_words_about_records_that_nobody_was_given_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "MOST_RUNS", 10)
+    machine = SharePartition(Offset(0))
+    said = [Said(2 * number + 1, "forged", 1, AckType.ACCEPT) for number in range(20)]
+    for each in said[:10]:
+        claims.settle(machine, [each], SETTINGS, Millis(1))
+
+    with pytest.raises(KafkaError, match="too much in mind"):
+        claims.settle(machine, [said[10]], SETTINGS, Millis(1))
+
+    assert machine.fragments == 10
+    assert claims.settle(machine, [said[0]], SETTINGS, Millis(1)).update is None  # it is known, and no news

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.share.machine.messages import AckBatch, AckType, Outcome, RecordState, Update
 from kompat.share.machine.partition import SharePartition
 from kompat.share.machine.settings import ShareSettings
 from kompat.types import Millis
+
+# Of a share partition. Whoever has had nothing can say something of any record: that must not fill the memory.
+MOST_RUNS: Final = 20_000
 
 
 class Said(NamedTuple):
@@ -40,7 +43,7 @@ def judge(machine: SharePartition, said: Said, settings: ShareSettings) -> bool:
         raise _stale(f"the record at offset {said.offset} is done with")
     run = machine.at(said.offset)
     if run is None:
-        return True
+        return _can_remember(machine)
     if run.state is RecordState.ACQUIRED:
         if run.member == said.member:
             return True
@@ -53,6 +56,12 @@ def judge(machine: SharePartition, said: Said, settings: ShareSettings) -> bool:
     if said.kind is (AckType.ACCEPT if is_accepted else AckType.REJECT):
         return False
     raise _stale(f"the record at offset {said.offset} was {'accepted' if is_accepted else 'given up'}")
+
+
+def _can_remember(machine: SharePartition) -> bool:
+    if machine.fragments >= MOST_RUNS:
+        raise _stale("the group has too much in mind to take a word about a record that nobody is known to hold")
+    return True
 
 
 def settle(machine: SharePartition, said: Sequence[Said], settings: ShareSettings, now: Millis) -> Outcome:
