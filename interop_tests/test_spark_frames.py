@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from interop_tests.support.sparks import for_few_rows
 from kompat.extensions.redrive import Marks, read_letter
 from kompat.protocol.records import Record
 from spark import letter_frames as letters
@@ -27,23 +28,12 @@ NOW = 1_800_000_000_000  # the begin of a minute
 START = NOW - 600_000
 
 Event = dict[str, Any]
-# Frames of a few rows: compiling a plan costs more than it saves.
-SMALL = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 
 
 @pytest.fixture(scope="module")
 def small(spark: SparkSession) -> Iterator[None]:
-    before = {name: spark.conf.get(name) for name in SMALL}
-    for name, value in SMALL.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value or "")
+    with for_few_rows(spark):
+        yield
 
 
 def event(kind: str, at: int, number: int = 0, topic: str = "orders", **more: object) -> Event:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spark import options, progress
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from spark.trace_turns import Limits
 
 TOPIC = "__kompat_trace"
+OFFSETS_BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
 # -- taking in ---------------------------------------------------------------------------------------------------------
@@ -31,9 +33,6 @@ def run(spark: SparkSession, given: argparse.Namespace) -> int:
     from spark import trace_frames as frames
     from spark.trace_turns import CHECKPOINT, Taking, Turns
 
-    # Else Spark asks the admin client for partitions, and passes over those of the broker's own topics without a word.
-    spark = spark.newSession()
-    spark.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
     turns = Turns(spark, given.out)
     taking = Taking(turns, _limits(given), _publisher(given))
     reader = spark.readStream.format("kafka").options(**options.kafka_options(given)).option("subscribe", given.topic)
@@ -47,13 +46,29 @@ def run(spark: SparkSession, given: argparse.Namespace) -> int:
     writer = reader.load().writeStream.queryName("traces").foreachBatch(take)
     writer = writer.option("checkpointLocation", turns.files.full(CHECKPOINT))
     writer = writer.trigger(availableNow=True) if given.once else writer.trigger(processingTime=given.interval)
-    progress.run(writer.start(), "traces")
+    with _reading_internal_topics(spark):
+        query = writer.start()
+    progress.run(query, "traces")
     if given.once:
         taking.close()
     done = turns.so_far()
     counts = f"{done.steps} steps, {done.bad} records that are no events, {done.late} late events"
     print(f"traces: {counts}" if done.newest else f"traces: {given.topic} has no events", file=sys.stderr)
     return 0
+
+
+@contextmanager
+def _reading_internal_topics(spark: SparkSession) -> Iterator[None]:
+    """Else Spark asks the admin client for partitions, and passes over those of the broker's own topics without a word.
+
+    A stream has the settings of the moment when it starts.
+    """
+    before = spark.conf.get(OFFSETS_BY_CONSUMER, "false")
+    spark.conf.set(OFFSETS_BY_CONSUMER, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(OFFSETS_BY_CONSUMER, before or "false")
 
 
 def _limits(given: argparse.Namespace) -> Limits:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,6 +15,26 @@ from interop_tests.support.clients.confluent import producer
 
 Headers = tuple[tuple[str, bytes | None], ...]
 FLUSH_SECONDS = 30.0
+
+
+# Compiling a plan costs more than it saves.
+_FOR_FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@contextmanager
+def for_few_rows(spark: SparkSession) -> Iterator[None]:
+    """Spark with settings for frames of a few rows."""
+    before = {name: spark.conf.get(name) for name in _FOR_FEW_ROWS}
+    for name, value in _FOR_FEW_ROWS.items():
+        spark.conf.set(name, value)
+    yield
+    for name, found in before.items():
+        spark.conf.set(name, found or "")
 
 
 class Produced(NamedTuple):
