@@ -29,6 +29,9 @@ from kompat.types import Millis, Offset
 
 USED = b"x"  # a state that tells that there are others of extensions: most partitions never have any
 ERRORS_TOLD = 100  # of one batch: an answer must not be larger than the question
+MOST_UNDECIDED = (
+    100_000  # delayed records of a partition's open transactions: all of one's go on with its commit, at once
+)
 
 
 class PartitionIntake:
@@ -207,6 +210,7 @@ class _Taking:
         self._chosen.take(slot, asked, due)
         if due is not None:
             self.gone.add(record.offset)
+            self._check_room(asked)
             self._park(Parked(slot, due, self._codec, asked.schedule_id, record))
             return
         if asked.schedule_id is not None:
@@ -222,6 +226,12 @@ class _Taking:
             return True
         self._seen.add(message_id, self._now, slot, self._transaction)
         return False
+
+    def _check_room(self, asked: Asked) -> None:
+        if self._transaction is not None and self._timers.summary.undecided >= MOST_UNDECIDED:
+            raise HeaderError(
+                f"{asked.delivery}: {MOST_UNDECIDED} delayed records are in open transactions of the partition already"
+            )
 
     def _park(self, record: Parked) -> None:
         if self._transaction is None:

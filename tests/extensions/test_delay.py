@@ -222,6 +222,22 @@ def test_a_commit_lets_a_transactions_records_wait_and_an_abort_drops_them(log: 
     assert "dropped" not in log.texts()
 
 
+def test_a_transaction_cannot_hold_more_delayed_records_than_a_commit_can_move(
+    log: ExtendedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kompat.extensions.intake.MOST_UNDECIDED", 2)
+    in_transaction(log, message("a", now=NOW, delay_ms=10), message("b", now=NOW, delay_ms=10))
+
+    with pytest.raises(KafkaError, match="kompat-delay-ms: '10': 2 delayed records are in open transactions"):
+        in_transaction(log, message("c", now=NOW, delay_ms=10), sequence=2)
+
+    in_transaction(log, message("at once", now=NOW), sequence=2)
+    log.send("outside", delay_ms=10)
+    log.end_transaction(ControlType.COMMIT, 7)
+    log.pass_time(10)
+    assert {"a", "at once", "b", "outside"} <= set(log.texts(COMMITTED))
+
+
 def test_a_record_of_an_open_transaction_is_not_delivered_when_due_but_when_committed(log: ExtendedLog) -> None:
     in_transaction(log, message("late", now=NOW, delay_ms=10))
     log.pass_time(1000)

@@ -124,6 +124,27 @@ def test_timers_may_come_out_of_order(log: ExtendedLog) -> None:
         assert log.texts()[-1] == str(step)
 
 
+def test_delays_shorter_than_a_tick_end_in_their_order_and_none_early(log: ExtendedLog) -> None:
+    for delay in (2, 1, 3):
+        log.send(str(delay), delay_ms=delay)
+    assert log.texts() == []
+    seen = []
+    for _ in range(3):
+        log.pass_time(1)
+        seen.append(log.texts())
+
+    assert seen == [["1"], ["1", "2"], ["1", "2", "3"]]
+
+
+def test_a_delay_that_is_over_before_anybody_looks_is_delivered_with_the_first_look(log: ExtendedLog) -> None:
+    log.send("long over", delay_ms=1)
+    log.clock.advance(5000)
+    log.kill()  # the timer that was set is gone, too
+    log.deliver()
+
+    assert log.texts() == ["long over"]
+
+
 def test_one_that_comes_while_others_are_delivered_takes_its_place(
     log: ExtendedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kompat.share.machine.messages import AckType
+from kompat.share.requests import TopicIdPartition
 
-from .support import Shop
+from .support import GROUP, ORDERS, Shop
 
 ACCEPT = AckType.ACCEPT
 URGENT, IDLE = {"kompat-priority": "9"}, {"kompat-priority": "0"}
@@ -49,3 +50,26 @@ async def test_what_is_in_flight_is_not_given_to_the_next_who_asks(shop: Shop) -
     held = [await shop.fetch_exactly(name, 1) for name in ("alice", "bob", "carol", "dave")]
     assert held == [[1], [3], [2], [0]]
     assert await shop.fetch_exactly("eve", 4, max_wait_ms=0) == []
+
+
+async def test_the_slot_of_a_delayed_record_does_not_block_the_acknowledgement_mark(shop: Shop) -> None:
+    """Were it to be waited for at its slot, the start could not move past it before its time."""
+    for asked in ({}, {"kompat-delay-ms": "600000"}, {}):
+        await shop.send(asked)
+    assert await shop.fetch_exactly("alice", 3) == [0, 2]
+    assert await shop.acknowledge("alice", (0, 0, ACCEPT), (2, 2, ACCEPT)) is None
+
+    place = TopicIdPartition(ORDERS, 0)
+    live = await shop.service.use(GROUP, place)
+    assert live.machine.start_offset == 3
+    assert (await shop.service.offsets.describe(GROUP, place)).start_offset == 3
+
+
+async def test_a_delayed_record_comes_to_a_group_that_has_passed_its_slot(shop: Shop) -> None:
+    await shop.send({"kompat-delay-ms": "300"})
+    await shop.send({})
+    assert await shop.fetch_exactly("alice", 1) == [1]
+    assert await shop.acknowledge("alice", (1, 1, ACCEPT)) is None
+
+    fetched = await shop.fetch("bob", max_wait_ms=20_000)
+    assert [tuple(span) for span in fetched.acquired] == [(2, 2, 1)]
