@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from kompat.clock import Clock
 from kompat.cluster.member import Member, MemberSettings
@@ -49,7 +50,12 @@ async def build(
         replication.peer_lost(node)
         member.network.unlinked(node)
 
+    def settings_changed(changed: frozenset[str]) -> None:
+        if "advertised.listeners" in changed:  # the controller hears of it with the next reminder
+            member.broker = replace(member.broker, kafka=_advertised(config, kafka, peer))
+
     peers.on_up, peers.on_down = up, down
+    config.watch(settings_changed)
     replication.start()
     return member
 

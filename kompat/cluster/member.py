@@ -119,7 +119,7 @@ class Member:
 
     async def join(self) -> None:
         await self._formation.join(self.broker)
-        self._upkeep.append(asyncio.ensure_future(self._formation.stay(self.broker)))
+        self._upkeep.append(asyncio.ensure_future(self._formation.stay()))
 
     async def close(self) -> None:
         self._governing.stop()

@@ -131,12 +131,12 @@ class Formation:
                     log.warning("not registered with the cluster yet", extra={"reason": error})
                 await asyncio.sleep(PAUSE)
 
-    async def stay(self, broker: Broker) -> None:
+    async def stay(self) -> None:
         """Register again whenever that was forgotten. Who is not registered may not hear of it, so the controller is asked."""
         while True:
             await asyncio.sleep(REMIND)
             with contextlib.suppress(KafkaError):
-                await self._member.controller.ask("join", _told(broker))
+                await self._member.controller.ask("join", _told(self._member.broker))
 
 
 def _told(broker: Broker) -> dict[str, Any]:

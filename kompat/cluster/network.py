@@ -45,6 +45,7 @@ class Network:
         self._peers = peers
         self._lost_after = lost_after
         self._known: dict[NodeId, Address] = {}
+        self._linked: set[NodeId] = set()  # also brokers that have not registered yet
         self._timers: dict[NodeId, asyncio.TimerHandle] = {}
         self._untold: dict[LogId, Led] = {}  # to be announced with the turn's end
         self._telling: set[asyncio.Task[None]] = set()
@@ -77,6 +78,7 @@ class Network:
 
     def linked(self, node: NodeId) -> None:
         """To be told by the links."""
+        self._linked.add(node)
         timer = self._timers.pop(node, None)
         if timer is not None:
             timer.cancel()
@@ -85,6 +87,7 @@ class Network:
         self._tell(node, Announcement(tuple(self.leaders.led_by(self.me)), is_whole=True))
 
     def unlinked(self, node: NodeId) -> None:
+        self._linked.discard(node)
         if not self._is_closed:
             self._expect(node)
 
@@ -136,9 +139,8 @@ class Network:
     def _tell_all(self) -> None:
         untold, self._untold = self._untold, {}
         told = Announcement(tuple(untold.items()))
-        for node in self._known:
-            if self._peers.is_up(node):
-                self._tell(node, told)
+        for node in self._linked:
+            self._tell(node, told)
 
     def _tell(self, node: NodeId, told: Announcement) -> None:
         if self._is_closed:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from kompat.cluster import leaders
+from kompat.cluster.calls import Call
 from kompat.cluster.leaders import Announcement, Leaders
 from kompat.cluster.leadership import Leadership
 from kompat.cluster.network import Network
@@ -48,7 +49,7 @@ class Links:
         return memoryview(b"")
 
     def told(self, node: NodeId) -> list[Announcement]:
-        return [leaders.decode(ME, body) for to, _, body in self.calls if to == node]
+        return [leaders.decode(ME, body) for to, kind, body in self.calls if (to, kind) == (node, Call.LEADERS)]
 
 
 class Copy:
