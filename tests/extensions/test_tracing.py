@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.extensions.tracing import tracer as limits
-from kompat.extensions.tracing.events import Kind, Place, Story
+from kompat.extensions.tracing.events import Happening, Home, Kind, Place, Story
 from kompat.extensions.tracing.offsets import state_name
-from kompat.extensions.tracing.recorder import MOST_GATHERED, Recorder
+from kompat.extensions.tracing.recorder import AT_ONCE, MOST_GATHERED, Recorder
 from kompat.protocol.records import ControlType, Record, build_batch
-from kompat.types import Offset
+from kompat.types import Millis, Offset
 from tests.extensions.support import ExtendedLog, Headers, message
 
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0"
@@ -310,6 +310,23 @@ def test_when_too_much_happens_the_newest_is_dropped_and_counted() -> None:
         recorder.add(happening)
 
     assert (len(recorder._gathered), recorder.dropped, recorder.has_room) == (MOST_GATHERED, 5, False)
+
+
+def test_what_happens_to_very_many_at_once_is_written_in_parts() -> None:
+    """One fetch may pass over thousands of traced records: others must get their turns."""
+    home = Home("orders", 0)
+    stories = [(offset, Story(bytes(15) + b"\1", f"orders/0/{offset}")) for offset in range(1234)]
+    places = [Place("orders", 0, 5000 + offset) for offset, _ in stories]
+    whole = Happening(Kind.FIRED, Millis(7), home, stories, "", places)
+    recorder = Recorder(lambda: None)
+    recorder.add(whole)
+
+    taken = []
+    while some := recorder._take_some():
+        assert sum(len(each.entries) for each in some) <= 2 * AT_ONCE
+        taken += [value for each in some for value in each.values()]
+
+    assert taken == whole.values()
 
 
 def test_while_too_much_happens_batches_are_not_opened_for_their_context(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ docs/traces.md tells what the fields mean.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from json.encoder import encode_basestring_ascii as quoted
@@ -108,6 +108,12 @@ class Happening(NamedTuple):
     entries: Sequence[tuple[int, Story]]  # offsets, and whose they are
     more: str = ""  # further fields, as `details` makes them
     new_places: Sequence[Place] | None = None  # where the records are found from now on
+
+    def parts(self, size: int) -> Iterator[Happening]:
+        """The same, with no more than so many records in one."""
+        for at in range(0, len(self.entries), size):
+            places = None if self.new_places is None else self.new_places[at : at + size]
+            yield self._replace(entries=self.entries[at : at + size], new_places=places)
 
     def values(self) -> list[bytes]:
         head, middle, tail = f"{_HEADS[self.kind]}{self.at},", self.home.text, self.more + "}"

@@ -86,7 +86,10 @@ class Recorder:
         if self._count + count > MOST_GATHERED:
             self.dropped += count
             return
-        self._gathered.append(happening)
+        if count <= AT_ONCE:
+            self._gathered.append(happening)
+        else:
+            self._gathered.extend(happening.parts(AT_ONCE))
         self._count += count
         if self._timer is None:
             self._set_timer()
