@@ -119,6 +119,11 @@ class GroupCommit:
         self._sync_due = 0.0  # when the timer ends, in the loop's time
         self._executor = ThreadPoolExecutor(1, "kompat-sync")
 
+    @property
+    def may_have_lost(self) -> bool:
+        """Whether what was acknowledged before the start may be gone."""
+        return self._store.lost_power and self._fsync != "always"
+
     def turn(self) -> Pending:
         """The promise for what is staged in this turn; asking for it makes the turn end with a flush."""
         turn = self._turn

@@ -254,6 +254,7 @@ class MemoryStore:
     """LogStore in memory."""
 
     def __init__(self) -> None:
+        self.lost_power = False
         self._logs: dict[LogId, _Data] = {}
         self._staged: list[Write] = []
         self._lock = Lock()  # cold reads come from other threads than flushes

@@ -16,17 +16,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.log import raft_states as states
-from kompat.log.commit import Pending, settle
+from kompat.log.commit import Pending
 from kompat.log.intake import StateWrite
 from kompat.log.partition import Partition
+from kompat.log.replica_doubts import Doubts
 from kompat.log.replica_host import Host
 from kompat.log.replica_log import ReplicaLog, Unapplied, not_leader
-from kompat.log.replica_promise import Promise
+from kompat.log.replica_promise import Promises
 from kompat.log.store import Entry, EntryKind
 from kompat.raft.engine import (
     Message,
@@ -50,12 +50,8 @@ class _Waiting(NamedTuple):
     messages: Sequence[Message]
 
 
-def _resolve(applied: Pending, _: Pending) -> None:
-    settle(applied, None)
-
-
-def _is_leaders(header: bytes) -> bool:
-    return describe_message(header).kind in (MessageKind.APPEND, MessageKind.HEARTBEAT, MessageKind.SNAPSHOT)
+_REQUESTS = (MessageKind.REQUEST_VOTE, MessageKind.REQUEST_PRE_VOTE)
+_ELECTIONS = (*_REQUESTS, MessageKind.TIMEOUT_NOW)
 
 
 class ReplicaCore(ABC):
@@ -66,12 +62,13 @@ class ReplicaCore(ABC):
         self.log = ReplicaLog(partition, is_new=True)
         self._voters = voters
         self.copies: dict[NodeId, RaftIndex] = {}  # of the log up to there, on their way to followers
-        self._promises: deque[Promise] = deque()
+        self._promises = Promises(partition)
         self._waiting: deque[_Waiting] = deque()
         self._held: tuple[Pending, Ready] | None = None  # its entries wait until the log's end is cut
         self._is_pumping = self._is_applying = False
         self._first_of_term: tuple[int, RaftIndex] | None = None  # the term that this broker leads, and its first entry
         self._is_resting = self._is_over = False
+        self.doubts = Doubts(host)
         self.is_installing = False  # a copy of the leader's log is on its way in
         self.role = Role.FOLLOWER  # LEADER only while it leads
         self.leader: NodeId | None = None
@@ -132,23 +129,11 @@ class ReplicaCore(ABC):
         self._host.wake(self)
 
     def _promise(self, writes: Sequence[StateWrite], turn: Pending) -> Pending:
-        promise = self._promises[-1] if self._promises else None
-        if promise is None or promise.written is not turn:
-            promise = Promise(turn)
-            self._promises.append(promise)
-        promise.index = self.log.last
-        promise.end = self.partition.log_end_offset
-        if writes and self.partition.intake is not None:
-            if promise.applied is None:
-                promise.applied = Pending()
-            self.partition.intake.staged(writes, promise.applied)
-        return promise.committed
+        return self._promises.give(self.log.last, writes, turn)
 
     def promise_of(self, offset: Offset) -> tuple[Pending, Pending]:
-        for promise in self._promises:
-            if promise.end > offset:
-                return promise.committed, promise.written
-        return self.settle(), Pending.done()
+        promise = self._promises.of(offset)
+        return (promise.committed, promise.written) if promise is not None else (self.settle(), Pending.done())
 
     def settle(self) -> Pending:
         if not self.log.unapplied:
@@ -196,7 +181,9 @@ class ReplicaCore(ABC):
             self._is_pumping = False
 
     def _take(self, ready: Ready) -> None:
-        self._host.send(self, ready.messages)
+        self._send(ready.messages)
+        if ready.read_states:
+            self.doubts.answered(RaftIndex(ready.read_states[-1].index))
         if ready.hard_state is not None and self.log.take_hard(ready.hard_state):
             # A vote that is forgotten may be given twice: the disk has to know of it, whatever is thought of records.
             self.log.stage_hard()
@@ -228,7 +215,20 @@ class ReplicaCore(ABC):
 
     def _persisted(self, number: int, messages: Sequence[Message]) -> None:
         self.group.persisted(number)
+        self._send(messages)
+
+    def _send(self, messages: Sequence[Message]) -> None:
+        if not self._may_vote:
+            messages = [message for message in messages if message.kind not in _REQUESTS]
         self._host.send(self, messages)
+
+    @property
+    def _may_vote(self) -> bool:
+        return self.log.last_ever is None and not self.doubts.is_open
+
+    def doubt(self, seconds: float) -> None:
+        """The disk may have lost what this replica has acknowledged."""
+        self.doubts.begin(self, seconds)
 
     def written(self, turn: Pending) -> None:
         self._host.pump(self)
@@ -246,7 +246,9 @@ class ReplicaCore(ABC):
     # -- messages --------------------------------------------------------------------------------------------------
     def receive(self, header: bytes, payloads: Sequence[Buffer]) -> None:
         """A peer's message. Raises MessageRefused."""
-        if self._is_over or self.is_installing or (self.log.last_ever is not None and not _is_leaders(header)):
+        if self._is_over or self.is_installing:
+            return
+        if not self._may_vote and describe_message(header).kind in _ELECTIONS:
             return  # who has lost what it may have acknowledged must not vote
         if payloads:
             try:
@@ -289,7 +291,9 @@ class ReplicaCore(ABC):
         if any(entry.kind is not EntryKind.NOOP for entry in special):
             self.log.stage_hard()
         self._run_deferred()
-        self._keep_promises(index)
+        if self.doubts.is_open:
+            self.doubts.applied(index)
+        self._promises.keep(index)
 
     def _apply_one(self, entry: Unapplied) -> None:
         match entry.kind:
@@ -301,15 +305,6 @@ class ReplicaCore(ABC):
                 self.log.apply_members(self.group.apply_membership(entry.index, entry.payload))
                 self._host.members_changed(self)
 
-    def _keep_promises(self, index: RaftIndex) -> None:
-        turn = None
-        while self._promises and self._promises[0].index <= index:
-            promise = self._promises.popleft()
-            if promise.applied is not None:
-                turn = turn or self.partition.join_turn()
-                turn.add_done_callback(partial(_resolve, promise.applied))
-            settle(promise.committed, None)
-
     def _run_deferred(self) -> None:
         start = self.log.run_deferred()
         if start is not None:
@@ -317,7 +312,7 @@ class ReplicaCore(ABC):
 
     def campaign(self) -> None:
         """Try to become the leader, if a majority can do without the present one."""
-        if not self.is_installing and self.log.last_ever is None and not self.group.is_leader:
+        if self._may_vote and not self.is_installing and not self.group.is_leader:
             try:
                 self.group.campaign()
             except RaftError:
@@ -366,12 +361,8 @@ class ReplicaCore(ABC):
 
     def _resign(self, reason: str) -> None:
         """What is under way may still be committed, by another leader: nobody can tell."""
-        promises, self._promises = self._promises, deque()
         self._reload_intake()
-        for promise in promises:
-            if promise.applied is not None:
-                settle(promise.applied, None)
-            settle(promise.committed, not_leader(reason))
+        self._promises.give_up(not_leader(reason))
 
     def _reload_intake(self) -> None:
         """States that were only promised are void, and those of other leaders have come."""

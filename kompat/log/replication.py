@@ -88,6 +88,8 @@ class Replication:
         self._replicas[partition.log_id.key] = replica
         self._by_key[group_key(partition.log_id)] = replica
         self._begin_alone(replica)
+        if self._commit.may_have_lost and replica.log.last > 1 and replica.voters != [self.node_id]:
+            replica.doubt(self.settings.doubt_ms / 1000)
         self.wake(replica)
         return replica
 

@@ -72,6 +72,9 @@ class ReplicationSettings:
     tick_ms: int = 100
     lag_ms: int = 30_000  # replica.lag.time.max.ms
     quiet_after: int = 50  # ticks without anything to do, after which a group stops its heartbeats; 0: never
+    doubt_ms: int = (
+        10_000  # that a replica which may have lost something waits for a leader that knows, before it votes again
+    )
     seed: int = 0  # of election time-outs
     engine: Settings = field(default_factory=Settings)
 

@@ -52,7 +52,8 @@ class RocksStore:
 
     def _start(self, max_open_files: int) -> None:
         self._ending = self._lock.begin()
-        if self._ending is Ending.MACHINE:
+        self.lost_power = self._ending is Ending.MACHINE
+        if self.lost_power:
             logger.warning(
                 "the machine stopped while a broker worked in %s: what was not synced may be lost; checking the ends of its logs",
                 self._directory,

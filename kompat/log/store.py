@@ -174,6 +174,9 @@ class PartitionStore(Protocol):
 
 
 class LogStore(Protocol):
+    # The machine stopped while a broker worked here: what was written and not synced may be gone.
+    lost_power: bool
+
     def open(self, log: LogId) -> PartitionStore: ...
 
     def logs(self) -> Iterable[LogId]:

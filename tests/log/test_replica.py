@@ -412,3 +412,51 @@ def test_a_clock_that_is_set_changes_nothing_about_who_is_in_sync() -> None:
             assert all(leader.clock.now() - 1000 <= each <= leader.clock.now() for each in caught_up)
 
     run(test)
+
+
+def test_who_may_have_lost_something_does_not_vote_until_it_knows() -> None:
+    """Broker 3 lags, 1 and 2 have a record, 2 loses it with its machine's power, and 1 dies: 2 and 3 alone must not go on."""
+
+    async def test(cluster: Cluster) -> None:
+        first, second, third = await _lose_power(cluster)
+        cluster.crash(first)
+        cluster.heal()
+        await asyncio.sleep(5)
+        assert not cluster.leaders
+        cluster.start(first)
+        await cluster.settled()
+        assert [await node.values() for node in cluster.nodes.values()] == 3 * [[b"a", b"b"]]
+        await cluster.until(lambda: not cluster.nodes[second].replica.doubts.is_open)
+        cluster.crash(first)
+        await cluster.append(b"c")
+        assert await cluster.nodes[third].values() == [b"a", b"b", b"c"]
+
+    run(test)
+
+
+def test_if_nobody_knows_those_in_doubt_go_on_after_a_while() -> None:
+    async def test(cluster: Cluster) -> None:
+        first, _, _ = await _lose_power(cluster)
+        cluster.crash(first)
+        cluster.heal()
+        await cluster.append(b"c")
+        assert cluster.loop.time() > 1010
+
+    run(test)
+
+
+async def _lose_power(cluster: Cluster) -> tuple[int, int, int]:
+    cluster.start()
+    await cluster.append(b"a")
+    await cluster.settled()
+    first = (await cluster.leader()).node_id
+    second, third = (node for node in cluster.nodes if node != first)
+    for node in cluster.nodes.values():
+        node.disk.begin_sync()
+        node.disk.sync()
+    cluster.isolate(third)
+    await cluster.append(b"b", node=cluster.nodes[first])
+    cluster.random.seed(1)
+    cluster.crash(second, of_machine=True)
+    cluster.start(second)
+    return first, second, third

@@ -103,6 +103,7 @@ class Chaos:
         await self.cluster.leader(60)
         for task in [task for task in self._tasks if task.get_name() == "members"]:
             await asyncio.wait_for(task, 300)
+        await self.cluster.until(lambda: not self._change_under_way(), 60)
         members = (await self.cluster.leader(60)).replica.voters
         for node in members:
             if node not in self.cluster.nodes:
@@ -111,13 +112,14 @@ class Chaos:
         def is_quiet() -> bool:
             nodes = [self.cluster.nodes[node] for node in members]
             ends = {(node.partition.log_end_offset, node.partition.high_watermark) for node in nodes}
-            return (
-                len(ends) == 1
-                and len({node.replica.log.applied for node in nodes}) == 1
-                and all(n.is_quiet for n in nodes)
-            )
+            applied = {node.replica.log.applied for node in nodes}
+            return len(ends) == len(applied) == 1 and all(node.is_quiet for node in nodes)
 
         await self.cluster.until(is_quiet, 60)
+
+    def _change_under_way(self) -> bool:
+        leaders = self.cluster.leaders
+        return not leaders or any(leader.replica.log.members.voters_outgoing for leader in leaders)
 
     # -- what happens ----------------------------------------------------------------------------------------------
     def _any(self) -> Node | None:

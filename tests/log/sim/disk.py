@@ -38,6 +38,7 @@ class SimDisk(MemoryStore):
         left = SimDisk()
         left._turns = self._turns[:kept]
         left._synced = kept
+        left.lost_power = of_machine
         self.is_gone = True
         left._logs, self._logs = self._logs, {}
         if kept < len(self._turns):
