@@ -73,7 +73,9 @@ def current_leader(ctx: Context, name: str, topic_id: UUID, index: int) -> Curre
     led = (
         cluster.member.leaders.of(LogId(topic.id, index)) if cluster.member is not None and topic is not None else None
     )
-    return CurrentLeader(led.leader, led.epoch) if led is not None and led.leader is not None else None
+    if led is None or led.leader in (None, ctx.services.node_id):  # it was this one until a moment ago
+        return None
+    return CurrentLeader(led.leader, led.epoch)
 
 
 def endpoints(ctx: Context, leaders: Iterable[CurrentLeader]) -> list[NodeEndpoint]:

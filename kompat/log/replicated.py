@@ -21,7 +21,8 @@ class Replicated(Protocol):
         ...
 
     def require_in_sync(self) -> None:
-        """Raises NOT_ENOUGH_REPLICAS where fewer replicas are in sync than the topic demands."""
+        """Raises NOT_ENOUGH_REPLICAS where fewer replicas are in sync than the topic demands, NOT_LEADER_OR_FOLLOWER where
+        this broker cannot tell."""
         ...
 
     def propose(self, batch: Buffer, writes: Sequence[StateWrite]) -> bytes:
