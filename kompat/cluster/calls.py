@@ -17,6 +17,7 @@ class Call(IntEnum):
     TRANSFER = 20  # give the lead of a partition to another replica
     ASK = 21  # a command for a partition's leader
     APPEND = 22  # a batch for a partition that the receiver leads
+    REACH = 23  # do you have a link to another broker, and what does it lead?
 
 
 class Calling(Protocol):

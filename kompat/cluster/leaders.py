@@ -39,12 +39,13 @@ class Leaders:
     def __init__(self) -> None:
         self._rows: dict[LogId, Led] = {}
         self._down: set[NodeId] = set()
+        self._is_outside = False
         self.version = 0  # moves with every change
 
     def of(self, log: LogId) -> Led | None:
         """None: nobody has told of it. The leader is None where it is not known, or out of reach."""
         led = self._rows.get(log)
-        if led is None or led.leader not in self._down:
+        if led is None or self._is_outside or led.leader not in self._down:
             return led
         return Led(None, led.epoch, led.in_sync)
 
@@ -98,6 +99,17 @@ class Leaders:
         """The broker is there again."""
         if node in self._down:
             self._down.discard(node)
+            self.version += 1
+
+    @property
+    def is_outside(self) -> bool:
+        """This broker is out of reach itself: what it knew last of the others is then the best that it can tell."""
+        return self._is_outside
+
+    @is_outside.setter
+    def is_outside(self, is_outside: bool) -> None:
+        if is_outside != self._is_outside:
+            self._is_outside = is_outside
             self.version += 1
 
     @property

@@ -97,10 +97,12 @@ class Member:
             Call.TRANSFER: self._on_transfer,
             Call.ASK: self.asking.on_ask,
             Call.APPEND: self.asking.on_append,
+            Call.REACH: self.network.on_reach,
             Call.CONTROL: self.controller.on_call(Call.CONTROL),
             Call.FORWARD: self.controller.on_call(Call.FORWARD),
         }
         self.peers.on_call.update(answers)
+        self.network.voters = self._metadata_voters
         for watcher in (owner, self.moving, self._governing):
             self.leadership.watch(watcher)
 
@@ -189,6 +191,10 @@ class Member:
     @property
     def cluster_id(self) -> str:
         return self._owner.image.cluster_id
+
+    def _metadata_voters(self) -> Sequence[NodeId]:
+        replica = self.leadership.replica(self._owner.log.log_id)
+        return replica.voters if replica is not None else ()
 
     @property
     def has_metadata(self) -> bool:

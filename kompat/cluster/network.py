@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 
 LOST_AFTER = 3.0  # seconds without a link, until clients are told that the broker is not there
 ANSWER_WITHIN = 5.0
+ASK_EVERY = 1.0  # seconds between two questions for a broker that only others reach
 
 
 class Linking(Calling, Protocol):
@@ -47,6 +49,8 @@ class Network:
         self._known: dict[NodeId, Address] = {}
         self._linked: set[NodeId] = set()  # also brokers that have not registered yet
         self._timers: dict[NodeId, asyncio.TimerHandle] = {}
+        self._asking: dict[NodeId, asyncio.Task[None]] = {}
+        self.voters: Callable[[], Sequence[NodeId]] = lambda: ()  # of the metadata: who is in touch with most is inside
         self._untold: dict[LogId, Led] = {}  # to be announced with the turn's end
         self._telling: set[asyncio.Task[None]] = set()
         self._waiters: list[asyncio.Future[None]] = []
@@ -76,6 +80,16 @@ class Network:
         """As far as clients need to know: a link that is lost for a moment is no reason to send them away."""
         return node == self.me or self.leaders.is_up(node)
 
+    def is_listed(self, node: NodeId) -> bool:
+        """Whether clients are sent to it. A broker that has lost the others sends them away from itself: clients like to ask
+        whom they asked before, and would not hear of the new leaders."""
+        return node != self.me if self.leaders.is_outside else self.is_up(node)
+
+    def _look_outside(self) -> None:
+        voters = self.voters()
+        reached = sum(voter == self.me or self._peers.is_up(voter) for voter in voters)
+        self.leaders.is_outside = 2 * reached <= len(voters) and len(voters) > 0
+
     def linked(self, node: NodeId) -> None:
         """To be told by the links."""
         self._linked.add(node)
@@ -83,12 +97,14 @@ class Network:
         if timer is not None:
             timer.cancel()
         self.leaders.found(node)
+        self._look_outside()
         self._wake()
         self._tell(node, Announcement(tuple(self.leaders.led_by(self.me)), is_whole=True))
 
     def unlinked(self, node: NodeId) -> None:
         self._linked.discard(node)
         if not self._is_closed:
+            self._look_outside()
             self._expect(node)
 
     def _expect(self, node: NodeId) -> None:
@@ -98,16 +114,48 @@ class Network:
 
     def _given_up(self, node: NodeId) -> None:
         self._timers.pop(node, None)
-        self.leaders.lost(node)
-        self._wake()
+        if node not in self._asking:
+            task = self._asking[node] = asyncio.ensure_future(self._ask_around(node))
+            task.add_done_callback(lambda _: self._asking.pop(node, None))
+
+    async def _ask_around(self, node: NodeId) -> None:
+        """Where only the link between two brokers is lost, others still have one, and tell what each leads."""
+        while not self._peers.is_up(node):
+            told = await self._hear_of(node)
+            if self._peers.is_up(node):
+                return
+            if told is None:
+                self.leaders.lost(node)
+            else:
+                self.leaders.found(node)
+                self.leaders.heard(node, told)
+            self._wake()
+            await asyncio.sleep(ASK_EVERY)
+
+    async def _hear_of(self, node: NodeId) -> Announcement | None:
+        question = node.to_bytes(4, "big")
+        for other in [known for known in self._known if self._peers.is_up(known)]:
+            with contextlib.suppress(PeerError, ProtocolError):
+                answer = await self._peers.call(other, Call.REACH, [question], ASK_EVERY)
+                if answer:
+                    return leaders.decode(node, answer)
+        return None
+
+    async def on_reach(self, _: NodeId, body: memoryview) -> Sequence[Buffer]:
+        """Another broker has lost one. An empty answer: this one has, too."""
+        node = NodeId(int.from_bytes(body, "big"))
+        if not self._peers.is_up(node):
+            return ()
+        return [leaders.encode(Announcement(tuple(self.leaders.led_by(node)), is_whole=True))]
 
     async def close(self) -> None:
         self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()
-        for task in self._telling:
+        tasks = [*self._telling, *self._asking.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._telling, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for waiter in self._waiters:
             waiter.cancel()
 
@@ -180,6 +228,7 @@ class Network:
 
     def look(self) -> None:
         """Something else has changed that somebody may wait for."""
+        self._look_outside()
         self._wake()
 
     def _wake(self) -> None:

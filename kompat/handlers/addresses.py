@@ -42,7 +42,7 @@ def brokers(ctx: Context) -> list[Endpoint]:
     member = ctx.services.cluster.member
     if member is None:
         return [this_broker(ctx)]
-    there = (node for node in sorted(ctx.services.cluster.brokers) if member.network.is_up(node))
+    there = (node for node in sorted(ctx.services.cluster.brokers) if member.network.is_listed(node))
     return [found for found in (endpoint_of(ctx, node) for node in there) if found is not None]
 
 

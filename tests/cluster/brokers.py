@@ -32,6 +32,7 @@ class Links:
         self.dialled: dict[NodeId, tuple[str, int]] = {}
         self.calls: list[tuple[NodeId, int, bytes]] = []
         self.errors: list[Exception] = []
+        self.known_to_others: dict[NodeId, Announcement] = {}  # brokers that only others reach, and what they lead
 
     def connect(self, node: NodeId, host: str, port: int) -> None:
         self.dialled[node] = (host, port)
@@ -43,6 +44,9 @@ class Links:
         return node in self.up
 
     async def call(self, to: NodeId, kind: int, body: Sequence[Buffer], timeout: float) -> memoryview:  # noqa: ASYNC109
+        if kind == Call.REACH:
+            told = self.known_to_others.get(NodeId(int.from_bytes(b"".join(body), "big")))
+            return memoryview(leaders.encode(told) if told is not None else b"")
         if self.errors:
             raise self.errors.pop(0)
         self.calls.append((to, kind, b"".join(body)))

@@ -80,6 +80,61 @@ async def test_a_broker_without_a_link_is_there_for_a_while_yet() -> None:
     await net.close()
 
 
+async def test_a_broker_that_only_others_reach_is_there_and_leads_what_they_say() -> None:
+    links = Links()
+    net = network(links, TWO, THREE)
+    links.up = {THREE}
+    theirs = Led(TWO, LeaderEpoch(7), (TWO, THREE))
+    links.known_to_others[TWO] = Announcement(((LOG, theirs),), is_whole=True)
+
+    assert await net.until(lambda: net.leaders.of(LOG) == theirs, 5)
+    assert net.is_up(TWO)
+
+    links.known_to_others.clear()  # the others have lost it, too
+    assert await net.until(lambda: not net.is_up(TWO), 5)
+    await net.close()
+
+
+async def test_others_are_told_of_a_broker_that_this_one_reaches() -> None:
+    links = Links()
+    net = network(links, TWO, THREE)
+    theirs = Announcement(((LOG, Led(TWO, LeaderEpoch(7), (TWO,))),), is_whole=True)
+    net.leaders.heard(TWO, theirs)
+    question = memoryview(TWO.to_bytes(4, "big"))
+
+    assert await net.on_reach(THREE, question) == ()
+    links.up = {TWO}
+    (answer,) = await net.on_reach(THREE, question)
+    assert leaders.decode(TWO, answer) == theirs
+    await net.close()
+
+
+async def test_who_has_lost_most_of_the_others_sends_clients_away_to_them() -> None:
+    links = Links()
+    links.up = {TWO, THREE}
+    net = network(links, TWO, THREE)
+    net.voters = lambda: [ME, TWO, THREE]
+    theirs = Led(TWO, LeaderEpoch(4), (TWO,))
+    net.leaders.heard(TWO, Announcement(((LOG, theirs),)))
+    net.look()
+    assert all(map(net.is_listed, (ME, TWO, THREE)))
+
+    links.up = {THREE}
+    net.unlinked(TWO)
+    assert await net.until(lambda: not net.is_listed(TWO), 5)
+    assert net.is_listed(ME)
+    assert net.leaders.of(LOG) == Led(None, LeaderEpoch(4), (TWO,))
+
+    links.up = set()
+    net.unlinked(THREE)
+    assert [node for node in (ME, TWO, THREE) if net.is_listed(node)] == [TWO, THREE]
+    assert net.leaders.of(LOG) == theirs  # it may well lead still
+    links.up = {TWO}
+    net.linked(TWO)
+    assert net.is_listed(ME)
+    await net.close()
+
+
 async def test_links_follow_the_brokers_that_are_registered() -> None:
     links = Links()
     net = network(links, TWO)
