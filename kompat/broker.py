@@ -8,9 +8,9 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kompat import __version__
 from kompat.clock import Clock, SystemClock
@@ -141,7 +141,7 @@ class Broker:
             shares=coordinators.shares,
             delays=extensions.delays,
             queues=QueueService(cluster, coordinators.shares, far),
-            dead_letters=DeadLetterService(cluster, logs, clock, extensions.tracer),
+            dead_letters=DeadLetterService(cluster, logs, clock, extensions.tracer, coordinators.courier),
             lanes=extensions.lanes,
             tracer=extensions.tracer,
             traces=traces,
@@ -278,10 +278,25 @@ async def _run_until_signal(broker: Broker, ready: Callable[[Broker], None]) -> 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     try:
-        await broker.start()
+        is_up = await _unless(stopped, broker.start())
     except (ConfigError, DamagedData, KafkaError, OSError, StorageError) as error:
         raise Unstartable(str(error)) from error
+    if not is_up:
+        return
     ready(broker)
     await stopped.wait()
     log.info("stopping")
     await broker.stop()
+
+
+async def _unless(stopped: asyncio.Event, start: Coroutine[Any, Any, None]) -> bool:
+    """Whether it came to its end before somebody changed his mind: a broker may have to wait for others."""
+    starting, stopping = asyncio.ensure_future(start), asyncio.ensure_future(stopped.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        stopping.cancel()
+        await starting
+        return True
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    return False

@@ -20,6 +20,7 @@ from kompat.config.broker import BrokerConfig
 from kompat.config.topics import topic_config
 from kompat.coordination.shards import Partitions
 from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions.courier import Courier
 from kompat.extensions.priority_index import order_of
 from kompat.groups.config import ConsumerGroupSettings, GroupSettings, MigrationPolicy, ShareGroupSettings
 from kompat.groups.machine.topics import TopicInfo
@@ -60,7 +61,9 @@ class Coordinators:
         self._logs = logs
         self._clock = clock
         self._found: dict[str, tuple[Topic | None, Partitions]] = {}
-        share_links = ShareLinks(cluster, cluster.member, logs) if cluster.member is not None else None
+        member = cluster.member
+        self.courier = Courier(member.asking, logs, clock) if member is not None else None
+        share_links = ShareLinks(cluster, member, logs) if member is not None else None
         self.shares = ShareService(
             *self._coordinated(SHARES),
             logs=logs,
@@ -275,8 +278,7 @@ class Coordinators:
         return self._cluster.topic(name)
 
     def _letter_post(self) -> LetterPost | None:
-        member = self._cluster.member
-        return LetterPost(self._letter_topic, member.asking, self._logs, self._clock) if member is not None else None
+        return LetterPost(self._letter_topic, self.courier) if self.courier is not None else None
 
     def _letter_profile(self, group_id: str) -> Profile:
         return Profile(self._cluster.group_setting(group_id, "kompat.deadletter.headers"))

@@ -2,34 +2,34 @@
 
 A letter's record is appended to its topic, and the letter marked as redriven, in one turn of the event loop: both are
 there, or neither is. So each letter is redriven once, whatever becomes of the broker meanwhile.
+
+In a cluster the broker that leads a partition of letters redrives those, and other brokers ask it to. The records are sent
+first, wherever they go, and the letters marked then; whoever takes the records knows those that come again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
 
 from kompat.clock import Clock
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
 from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
-from kompat.extensions import headers, redrive
-from kompat.extensions.headers import HeaderError
-from kompat.extensions.intake import USED, PartitionIntake
-from kompat.extensions.priority import Ranks
+from kompat.extensions import redrive
+from kompat.extensions.courier import Courier, ranks_of, sender_of
 from kompat.extensions.redrive import Letter, Marks, Selection
-from kompat.extensions.states import Draft
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.aborted import Aborted
 from kompat.log.commit import Pending
-from kompat.log.intake import StateWrite
 from kompat.log.manager import Logs
 from kompat.log.partition import Isolation, Origin, Partition
 from kompat.log.validation import codec_of
 from kompat.protocol.records import Compression, Record, build_batch, iterate, read_header, split_batches
-from kompat.types import Millis, Offset
+from kompat.types import LogId, Millis, Offset
 
 PREFIX = "dlq."  # of the topics that are made for dead letters, unless a group says otherwise
 READ_BYTES = 256 << 10
@@ -54,6 +54,13 @@ class Redriven:
     repeated: int = 0  # letters of records that had another one: the record went back once
     failed: dict[tuple[int, int], str] = field(default_factory=dict)  # by partition and offset, and why
 
+    def add(self, told: Sequence[Any]) -> None:
+        """What became of it at another broker."""
+        count, repeated, failed = told
+        self.count += count
+        self.repeated += repeated
+        self.failed |= {(partition, offset): reason for partition, offset, reason in failed}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterStatistics:
@@ -62,7 +69,19 @@ class LetterStatistics:
 
 
 class DeadLetterService:
-    def __init__(self, cluster: ClusterService, logs: Logs, clock: Clock, tracer: Tracer | None = None) -> None:
+    def __init__(
+        self,
+        cluster: ClusterService,
+        logs: Logs,
+        clock: Clock,
+        tracer: Tracer | None = None,
+        courier: Courier | None = None,
+    ) -> None:
+        """`courier`: where there are several brokers."""
+        self._courier = courier
+        if cluster.member is not None:
+            cluster.member.asking.serve("redrive", self._on_redrive)
+            cluster.member.asking.serve("purge-letters", self._on_purge)
         self._cluster = cluster
         self._logs = logs
         self._clock = clock
@@ -120,10 +139,26 @@ class DeadLetterService:
         """
         outcome = Redriven()
         seen = _Seen()
-        for log in self._partitions(topic, None):
-            async with self._turns.setdefault(log, asyncio.Lock()):
-                await self._redrive(log, selection, outcome, seen)
+        for place in self._places(topic, None):
+            log = self._led(place)
+            if log is None:
+                told = [place.topic_id.hex, place.partition, redrive.told(selection)]
+                outcome.add(await self._ask(place, "redrive", told))
+            else:
+                await self._redrive_all(log, selection, outcome, seen)
         return outcome
+
+    async def _on_redrive(self, told: Sequence[Any]) -> list[Any]:
+        topic_id, partition, selection = told
+        outcome = Redriven()
+        log = self._required(LogId(UUID(topic_id), partition))
+        await self._redrive_all(log, redrive.read_selection(selection), outcome, _Seen())
+        failed = [[*place, reason] for place, reason in outcome.failed.items()]
+        return [outcome.count, outcome.repeated, failed]
+
+    async def _redrive_all(self, log: Partition, selection: Selection, outcome: Redriven, seen: _Seen) -> None:
+        async with self._turns.setdefault(log, asyncio.Lock()):
+            await self._redrive(log, selection, outcome, seen)
 
     async def _redrive(self, log: Partition, selection: Selection, outcome: Redriven, seen: _Seen) -> None:
         marks, offset, end = _marks(log), log.log_start_offset, log.last_stable_offset
@@ -138,40 +173,52 @@ class DeadLetterService:
     async def _put_back(
         self, log: Partition, letters: Sequence[Letter], marks: Marks, outcome: Redriven, seen: _Seen
     ) -> None:
-        """Append the records and mark their letters, in one turn."""
+        """Append the records and mark their letters: in one turn, where this broker is alone."""
         done: list[int] = []
         written: list[Pending] = []
+        sent: dict[LogId, list[int]] = {}
         repeated = 0
         for target, these in self._by_target(letters, outcome).items():
             fresh = [letter for letter in these if not seen.has(letter)]
-            if fresh:
-                try:
-                    written.append(self._append(log, target, fresh))
-                except KafkaError as error:
-                    _refuse(outcome, these, error.message)
-                    continue
+            try:
+                if fresh and self._courier is not None:
+                    await self._send(self._courier, log, target, fresh)
+                    sent[target] = [letter.offset for letter in fresh]
+                elif fresh:
+                    written.append(self._append(log, self._required(target), fresh))
+            except KafkaError as error:
+                _refuse(outcome, these, error.message or error.code.name)
+                continue
             repeated += len(these) - len(fresh)
             done += [letter.offset for letter in these]
         if done:
             written.append(log.write_states(marks.add(sorted(done), log.log_start_offset)))
         for pending in written:
             await pending.wait()
+        for target, offsets in sent.items():
+            if self._courier is not None:
+                await self._courier.finished(target, _sender(log), offsets)
         outcome.count += len(done) - repeated
         outcome.repeated += repeated
+
+    async def _send(self, courier: Courier, log: Partition, target: LogId, letters: Sequence[Letter]) -> None:
+        now = self._clock.now()
+        records: dict[int, Record] = {letter.offset: redrive.redriven(letter, 0, now) for letter in letters}
+        await courier.send(target, _sender(log), records, ranked=True)
 
     def _append(self, log: Partition, target: Partition, letters: Sequence[Letter]) -> Pending:
         """As the broker's own records: delays and message ids acted when they came the first time, and do not again."""
         now = self._clock.now()
         records = [redrive.redriven(letter, place, now) for place, letter in enumerate(letters)]
         batch = build_batch(records, compression=codec_of(target.config, producers=Compression.NONE))
-        writes = _ranks(target, records, now)
+        writes = ranks_of(target, records, now)
         appended = target.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
         if self._tracer is not None:
             self._tracer.redriven(log, [letter.offset for letter in letters], target, appended)
         return appended.pending
 
-    def _by_target(self, letters: Sequence[Letter], outcome: Redriven) -> dict[Partition, list[Letter]]:
-        found: dict[Partition, list[Letter]] = {}
+    def _by_target(self, letters: Sequence[Letter], outcome: Redriven) -> dict[LogId, list[Letter]]:
+        found: dict[LogId, list[Letter]] = {}
         for letter in letters:
             target = self._target(letter)
             if isinstance(target, str):
@@ -180,7 +227,7 @@ class DeadLetterService:
                 found.setdefault(target, []).append(letter)
         return found
 
-    def _target(self, letter: Letter) -> Partition | str:
+    def _target(self, letter: Letter) -> LogId | str:
         """Where the record goes, or why it cannot."""
         if letter.origin is None:
             return "it is no dead letter: its headers do not tell where it comes from"
@@ -189,8 +236,7 @@ class DeadLetterService:
             return f"there is no topic {letter.origin.topic} any more"
         if topic.internal:
             return f"{topic.name} is the broker's own"
-        found = self._logs.find_by_id(topic.id, letter.origin.partition % len(topic.partitions))
-        return found if found is not None else f"partition {letter.origin.partition} of {topic.name} is not here"
+        return LogId(topic.id, letter.origin.partition % len(topic.partitions))
 
     # -- throwing away ---------------------------------------------------------------------------------------------
     async def purge(
@@ -207,30 +253,67 @@ class DeadLetterService:
         A log can only forget its oldest records. How many offsets it forgot.
         """
         count = 0
-        for log in self._partitions(topic, partition):
-            async with self._turns.setdefault(log, asyncio.Lock()):
-                start, end = log.log_start_offset, log.high_watermark
-                if before is not None:
-                    end = min(end, before)
-                if until is not None:
-                    found = await log.offset_for_time(until)
-                    end = min(end, found.offset) if found is not None else end
-                if only_redriven:
-                    end = min(end, Offset(_marks(log).end_of_run(start)))
-                if end > start:
-                    await log.delete_records(end)
-                    await log.write_states(_marks(log).add([], end)).wait()
-                    count += end - start
+        for place in self._places(topic, partition):
+            log = self._led(place)
+            if log is None:
+                told = [place.topic_id.hex, place.partition, before, until, only_redriven]
+                count += await self._ask(place, "purge-letters", told)
+            else:
+                count += await self._purge(log, before, until, only_redriven=only_redriven)
         return count
 
+    async def _on_purge(self, told: Sequence[Any]) -> int:
+        topic_id, partition, before, until, only_redriven = told
+        log = self._required(LogId(UUID(topic_id), partition))
+        return await self._purge(log, before, until, only_redriven=only_redriven)
+
+    async def _purge(self, log: Partition, before: Offset | None, until: Millis | None, *, only_redriven: bool) -> int:
+        async with self._turns.setdefault(log, asyncio.Lock()):
+            start, end = log.log_start_offset, log.high_watermark
+            if before is not None:
+                end = min(end, before)
+            if until is not None:
+                found = await log.offset_for_time(until)
+                end = min(end, found.offset) if found is not None else end
+            if only_redriven:
+                end = min(end, Offset(_marks(log).end_of_run(start)))
+            if end <= start:
+                return 0
+            await log.delete_records(end)
+            await log.write_states(_marks(log).add([], end)).wait()
+            return end - start
+
     # -- finding ---------------------------------------------------------------------------------------------------
-    def _partitions(self, name: str, partition: int | None) -> list[Partition]:
+    def _places(self, name: str, partition: int | None) -> list[LogId]:
         topic = self._topic(name)
-        found = [self._logs.find_by_id(topic.id, each.index) for each in topic.partitions]
-        logs = [log for log in found if log is not None and partition in (None, log.index)]
-        if not logs:
+        found = [LogId(topic.id, each.index) for each in topic.partitions if partition in (None, each.index)]
+        if not found:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} has no partition {partition}")
+        return found
+
+    def _partitions(self, name: str, partition: int | None) -> list[Partition]:
+        """To look at: replicas of this broker's will do."""
+        found = [self._logs.find_by_id(place.topic_id, place.partition) for place in self._places(name, partition)]
+        logs = [log for log in found if log is not None]
+        if len(logs) < len(found):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker has no replica of all of {name}")
         return logs
+
+    def _led(self, place: LogId) -> Partition | None:
+        """A partition to change; None: another broker leads it."""
+        log = self._logs.find_by_id(place.topic_id, place.partition)
+        return log if log is not None and log.is_led else None
+
+    def _required(self, place: LogId) -> Partition:
+        log = self._led(place)
+        if log is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads the partition")
+        return log
+
+    async def _ask(self, place: LogId, command: str, arguments: Sequence[Any]) -> Any:
+        if self._cluster.member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return await self._cluster.member.asking.ask(place, command, arguments)
 
     def _topic(self, name: str) -> Topic:
         topic = self._cluster.topic(name)
@@ -239,22 +322,6 @@ class DeadLetterService:
         if topic.internal:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the broker's own")
         return topic
-
-
-def _ranks(target: Partition, records: Sequence[Record], now: Millis) -> Sequence[StateWrite]:
-    """What is known of priorities and times to live is known of records that go back, too."""
-    intake = target.intake
-    if not isinstance(intake, PartitionIntake) or intake.lanes.is_on or not target.config.kompat_extensions_enable:
-        return ()
-    draft, ranks = Draft(intake.view), Ranks()
-    for offset, record in enumerate(records, target.log_end_offset):
-        with suppress(HeaderError):  # it came while nobody looked at headers
-            asked = headers.parse(record.headers)
-            if asked is not None:
-                ranks.add(Offset(offset), asked, now)
-    ranks.write(draft, now)
-    writes = draft.writes()
-    return [*writes, (USED, b"")] if writes else ()
 
 
 class _Seen:
@@ -273,6 +340,10 @@ class _Seen:
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
         return False
+
+
+def _sender(log: Partition) -> bytes:
+    return sender_of(f"redrive:{log.log_id.topic_id}:{log.index}")
 
 
 def _refuse(outcome: Redriven, letters: Sequence[Letter], reason: str) -> None:

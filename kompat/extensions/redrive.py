@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is one
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kompat.log.intake import StateWrite
 from kompat.protocol.records import Record
@@ -78,6 +78,27 @@ class Selection:
             and (self.since is None or letter.timestamp >= self.since)
             and (self.until is None or letter.timestamp < self.until)
         )
+
+
+def told(selection: Selection) -> list[Any]:
+    """As one broker tells another."""
+    offsets = selection.offsets
+    listed = None if offsets is None else [[partition, list(each)] for partition, each in offsets.items()]
+    rest = (selection.topic, selection.group_id, selection.cause, selection.since, selection.until)
+    return [listed, *rest, selection.with_redriven]
+
+
+def read_selection(told: Sequence[Any]) -> Selection:
+    listed, topic, group_id, cause, since, until, with_redriven = told
+    return Selection(
+        offsets=None if listed is None else {partition: set(each) for partition, each in listed},
+        topic=topic,
+        group_id=group_id,
+        cause=cause,
+        since=since,
+        until=until,
+        with_redriven=with_redriven,
+    )
 
 
 def read_letter(topic: str, partition: int, record: Record, marks: Marks) -> Letter:

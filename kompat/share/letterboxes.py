@@ -1,18 +1,18 @@
-"""Partitions of dead-letter topics as their leader has them, for letters that come from any broker.
+"""Partitions as their leader has them, for records that come from another log: dead letters, and what is put back.
 
-Then a letter and the end of its record are written in different logs, and cannot be one step: a broker may end in between,
-and the next one sends the letter again. So each letter leaves a mark, written together with it, until its sender has
-written the end of the record.
+In a cluster, what is written here and what is written there cannot be one step: a broker may end in between, and the next one
+sends the record again. So each record leaves a mark, written together with it, until its sender has taken note in its own
+log that it was sent.
 
 | state's name | value |
 | --- | --- |
-| `l/m`, 16 bytes that stand for the share partition, the record's offset | when the letter was written |
+| `l/m`, 16 bytes that stand for the sender, the record's offset there | when it was written |
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import Final
 
@@ -20,16 +20,25 @@ from kompat.clock import Clock
 from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.log.intake import StateWrite
 from kompat.log.partition import Origin, Partition
-from kompat.protocol.records import Record, build_batch
+from kompat.log.validation import codec_of
+from kompat.protocol.records import Compression, Record, build_batch
 from kompat.types import LogId, Millis, Offset
 
 MARK: Final = b"l/m"
 AFTER_MARKS: Final = b"l/n"
 SENDER_SIZE: Final = 16
-KEPT_MS: Final = 3_600_000  # marks of letters whose sender never came to the end
+KEPT_MS: Final = 3_600_000  # marks of records whose sender never came to the end
 PRUNED_AT_ONCE: Final = 64
 _NO_LIMIT: Final = 2**62
 _NUMBER = Struct(">q")
+
+
+# States that go with records, when their partition is about to be given them.
+Along = Callable[[Partition, Sequence[Record]], Sequence[StateWrite]]
+
+
+def _nothing(_: Partition, __: Sequence[Record]) -> Sequence[StateWrite]:
+    return ()
 
 
 class Letterboxes:
@@ -37,8 +46,10 @@ class Letterboxes:
         self._clock = clock
         self._turns: dict[LogId, asyncio.Lock] = {}
 
-    async def put(self, box: Partition, sender: bytes, letters: Mapping[int, Record]) -> dict[int, Offset]:
-        """Write the letters of a share partition's records, by their offsets: where those lie that were not there yet.
+    async def put(
+        self, box: Partition, sender: bytes, letters: Mapping[int, Record], along: Along = _nothing
+    ) -> dict[int, Offset]:
+        """Write records of a sender, by their offsets there: where those lie that were not there yet.
 
         Raises KafkaError; then it is to be asked again, perhaps of another leader.
         """
@@ -52,13 +63,14 @@ class Letterboxes:
                 return {}
             records = [_at(letters[offset], place) for place, offset in enumerate(due)]
             writes: list[StateWrite] = [(_name(sender, offset), _NUMBER.pack(now)) for offset in due]
-            writes += _old(box, now)
-            appended = box.append(memoryview(build_batch(records)), origin=Origin.INTERNAL, writes=writes)
+            writes += [*_old(box, now), *along(box, records)]
+            batch = build_batch(records, compression=codec_of(box.config, producers=Compression.NONE))
+            appended = box.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
             await appended.pending.wait()
             return {offset: Offset(appended.base_offset + place) for place, offset in enumerate(due)}
 
     async def forget(self, box: Partition, sender: bytes, offsets: Sequence[int]) -> None:
-        """These records have come to their end, and their letters will not be sent again."""
+        """These will not be sent again."""
         await box.write_states([(_name(sender, offset), None) for offset in offsets]).wait()
 
 
