@@ -1,7 +1,7 @@
 """Looking at records that wait for their time, and changing when, or whether, they are delivered.
 
 A record is known by its topic, partition and slot: the offset that its producer was told. What is answered is
-committed.
+committed. In a cluster a partition's leader answers for it; other brokers tell NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class DelayService:
         return None if slot is None else _find(intake, slot)
 
     def statistics(self, topic: str | None = None) -> DelayStatistics:
-        """Of one topic, or of all on this broker."""
+        """Of one topic, or of all, as far as this broker leads their partitions."""
         found = [intake.summary for intake in self._intakes() if topic in (None, intake.partition.topic)]
         next_due = min((summary.none_before for summary in found), default=NEVER)
         return DelayStatistics(
@@ -159,6 +159,9 @@ class DelayService:
         found = self._logs.find(topic, partition)
         if found is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not found.is_led:
+            reason = f"another broker leads partition {partition} of {topic}"
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
         return found
 
     def _intake(self, topic: str, partition: int) -> PartitionIntake:
@@ -168,7 +171,7 @@ class DelayService:
         return intake
 
     def _intakes(self) -> Iterator[PartitionIntake]:
-        return (log.intake for log in self._logs.all() if isinstance(log.intake, PartitionIntake))
+        return (log.intake for log in self._logs.all() if log.is_led and isinstance(log.intake, PartitionIntake))
 
 
 def _find(intake: PartitionIntake, slot: Offset) -> Scheduled | None:

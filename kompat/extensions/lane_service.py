@@ -37,14 +37,17 @@ class LaneService:
         found = self._logs.find(topic, partition)
         if found is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not found.is_led:
+            reason = f"another broker leads partition {partition} of {topic}"
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
         return _total([found.intake.lanes.summary] if isinstance(found.intake, PartitionIntake) else [])
 
     def statistics(self, topic: str | None = None) -> LaneStatistics:
-        """Of one topic, or of all on this broker."""
+        """Of one topic, or of all, as far as this broker leads their partitions."""
         return _total([each.lanes.summary for each in self._intakes() if topic in (None, each.partition.topic)])
 
     def _intakes(self) -> Iterator[PartitionIntake]:
-        return (log.intake for log in self._logs.all() if isinstance(log.intake, PartitionIntake))
+        return (log.intake for log in self._logs.all() if log.is_led and isinstance(log.intake, PartitionIntake))
 
 
 def _total(found: Sequence[Summary]) -> LaneStatistics:

@@ -211,9 +211,9 @@ class Recorder:
         self._upkeep = self._loop.call_later(UPKEEP_SECONDS, self._keep_up)
         for partition in self._existing():
             try:
-                if not partition.is_dropped and (writes := self._removals(partition)):
+                if not partition.is_dropped and partition.is_led and (writes := self._removals(partition)):
                     partition.write_states(writes)
-            except (StorageError, DamagedData) as error:
+            except (KafkaError, StorageError, DamagedData) as error:
                 logger.warning("the index of traces cannot be cleaned: %s", error)
 
 
