@@ -17,7 +17,7 @@ from interop_tests.support.clients.kcat import Kcat
 from interop_tests.support.topics import Topics
 
 EARLY_MS = 5  # clocks are read by different processes
-LATE_MS = 2000  # on a machine that is busy with other tests
+LATE_MS = 15_000  # on a machine that is busy with other tests
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_kcat_delays_and_a_group_sees_it_at_its_time(bootstrap: str, topics: Top
     [(_, warm)] = poll(member, 1)
 
     sent = now_ms()
-    Kcat().produce(bootstrap, topic, [delayed(b"later", 1500)])
+    Kcat().produce(bootstrap, topic, [delayed(b"later", 3000)])
     acknowledged = now_ms()
     Kcat().produce(bootstrap, topic, [Message(key=b"k", value=b"at once")])
     found = poll(member, 2)
@@ -68,8 +68,8 @@ def test_kcat_delays_and_a_group_sees_it_at_its_time(bootstrap: str, topics: Top
 
     assert (warm.value, [record.value for _, record in found], rest) == (b"warm", [b"at once", b"later"], [])
     came, later = found[1]
-    assert sent + 1500 - EARLY_MS <= came <= acknowledged + 1500 + LATE_MS
-    assert sent + 1500 <= later.timestamp <= acknowledged + 1500
+    assert sent + 3000 - EARLY_MS <= came <= acknowledged + 3000 + LATE_MS
+    assert sent + 3000 <= later.timestamp <= acknowledged + 3000
     told = dict(later.headers)
     assert told["kompat-original-offset"] == b"1"
     assert sent - EARLY_MS <= int(told["kompat-original-timestamp"] or b"") <= acknowledged
@@ -118,9 +118,9 @@ def test_a_wrong_header_is_told_to_the_producer(bootstrap: str, topics: Topics) 
 def test_a_schedule_id_replaces_what_waits(bootstrap: str, topics: Topics) -> None:
     topic = topics.create()
     schedule = ("kompat-schedule-id", b"reminder")
-    Kcat().produce(bootstrap, topic, [delayed(b"old", 800, schedule)])
-    Kcat().produce(bootstrap, topic, [delayed(b"new", 800, schedule)])
-    Kcat().produce(bootstrap, topic, [delayed(b"last", 1000)])
+    Kcat().produce(bootstrap, topic, [delayed(b"old", 3000, schedule)])
+    Kcat().produce(bootstrap, topic, [delayed(b"new", 3000, schedule)])
+    Kcat().produce(bootstrap, topic, [delayed(b"last", 3500)])
 
     found = KafkaPython().consume(bootstrap, topic, 0, start=0, count=2)
 
@@ -174,7 +174,7 @@ def kill_and_start(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moments", "fsync"), [((0.0,), "never"), ((0.3, 0.6, 1.0), "never"), ((0.5, 1.5), "always"), ((2.5,), "never")]
+    ("moments", "fsync"), [((0.0,), "never"), ((1.3, 1.6, 2.0), "never"), ((1.5, 2.5), "always"), ((3.5,), "never")]
 )
 def test_every_delayed_record_comes_once_through_kills(
     start_broker: StartBroker, moments: tuple[float, ...], fsync: str
@@ -188,7 +188,7 @@ def test_every_delayed_record_comes_once_through_kills(
             key=b"k",
             value=str(i).encode(),
             partition=i % 3,
-            headers=(("kompat-deliver-at", str(begun + 500 + 3 * i).encode()),),
+            headers=(("kompat-deliver-at", str(begun + 1500 + 3 * i).encode()),),
         )
         for i in range(count)
     ]
@@ -227,7 +227,7 @@ def test_groups_of_every_python_client_see_each_record_once(bootstrap: str, topi
 def test_one_dies_in_the_middle_of_ten_thousand(start_broker: StartBroker) -> None:
     broker = start_broker()
     topic = Topics(broker.bootstrap).create()
-    count, due = 10_000, now_ms() + 4000
+    count, due = 10_000, now_ms() + 6000
     sender = producer(broker.bootstrap, **{"linger.ms": 20})
     for i in range(count):
         sender.produce(topic, str(i).encode(), partition=0, headers={"kompat-deliver-at": str(due)})

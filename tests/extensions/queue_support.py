@@ -133,7 +133,7 @@ class Reader:
         self.log = house.log(topic, partition)
         self.position = self.log.log_start_offset if at_start else self.log.high_watermark
 
-    async def poll(self, seconds: float = 2.0) -> list[Record]:
+    async def poll(self, seconds: float = 20.0) -> list[Record]:
         """The next records, waiting for them if there are none."""
         grown = asyncio.Event()
         demand = self.log.demand
@@ -156,7 +156,7 @@ class Reader:
             demand.left(self)
             self.log.unwatch(told)
 
-    async def take(self, count: int, seconds: float = 4.0) -> list[Record]:
+    async def take(self, count: int, seconds: float = 20.0) -> list[Record]:
         """So many records, or as many as there are within the time."""
         found: list[Record] = []
         deadline = asyncio.get_running_loop().time() + seconds
@@ -187,6 +187,6 @@ def values(records: Sequence[Record]) -> list[str]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)

@@ -154,7 +154,7 @@ class Shop:
             member_id=member,
             partitions=[TopicIdPartition(ORDERS, 0)],
             max_records=max_records,
-            **{"max_wait_ms": 2000, **fields},
+            **{"max_wait_ms": 20_000, **fields},
         )
 
     async def fetch(self, member: str, max_records: int = 500, **fields: Any) -> FetchedPartition:
@@ -202,6 +202,6 @@ def held(fetched: FetchedPartition) -> list[int]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)

@@ -147,7 +147,7 @@ async def test_letters_of_records_whose_end_was_refused_are_not_written_again(
     await shop.acknowledge("alice", (0, 1, REJECT))
     await until(lambda: shop.letters.high_watermark == 2)
     assert await start_offset(shop) == 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while await start_offset(shop) < 2:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     assert [letter.value for letter in shop.read_letters()] == [b"0", b"1"]
