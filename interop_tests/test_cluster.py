@@ -31,7 +31,11 @@ pytestmark = pytest.mark.skipif(external() is not None, reason="the broker under
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    settings = {"min.insync.replicas": "2", "default.replication.factor": "3"}
+    settings = {
+        "min.insync.replicas": "2",
+        "default.replication.factor": "3",
+        "leader.imbalance.check.interval.seconds": "2",
+    }
     with cluster_of(tmp_path_factory.mktemp("cluster"), 3, settings) as started:
         yield started
 
@@ -127,6 +131,11 @@ def test_no_produce_fails_when_brokers_are_restarted_one_by_one(cluster: Cluster
             wait_for_progress([load, other], 200)
             cluster.start(number)
             cluster.wait_in_sync(topic)
+        until(
+            lambda: all(leader == replicas[0] for leader, replicas, _ in cluster.partitions(topic)),
+            "the preferred replicas lead again",
+            seconds=30,
+        )
         load.finish()
         other.finish()
 

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 RETRY = 0.5  # seconds
 AT_ONCE = 8  # partitions that are changed at a time: each may copy a log
+TURN = 10.0  # seconds, after which another one may
 
 
 class Moving:
@@ -88,16 +89,19 @@ class Moving:
 
     # -- what to do ------------------------------------------------------------------------------------------------
     async def _settle(self, log_id: LogId) -> None:
-        async with self._room:
-            while self._is_due(log_id):
-                wanted, replica = self._wanted(log_id), self._leadership.replica(log_id)
-                try:
-                    if wanted is not None:
-                        self._towards[log_id] = wanted.target
+        while self._is_due(log_id):
+            wanted, replica = self._wanted(log_id), self._leadership.replica(log_id)
+            try:
+                if wanted is not None:
+                    self._towards[log_id] = wanted.target
+                    # By turns: what waits for a broker that is not there must not keep others from moving.
+                    async with self._room, asyncio.timeout(TURN):
                         await self._step(log_id, wanted, replica)
-                except KafkaError as error:
-                    log.info("a move is tried again", extra={"log": str(log_id), "reason": error})
-                    await asyncio.sleep(RETRY)
+            except TimeoutError:
+                continue
+            except KafkaError as error:
+                log.info("a move is tried again", extra={"log": str(log_id), "reason": error})
+                await asyncio.sleep(RETRY)
 
     async def _step(self, log_id: LogId, wanted: PartitionState, replica: Replica | None) -> None:
         target = wanted.target

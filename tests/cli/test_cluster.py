@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.cli.support import clean_environment, refused, started
+from tests.cli.support import Process, clean_environment, refused, started
 
 SECRET = "kompat.cluster.secret=not much of a secret"  # noqa: S105
 
@@ -43,6 +43,18 @@ def test_a_cluster_of_one_is_a_broker_like_any_other() -> None:
 
         assert {(b.id, b.port) for b in told.brokers.values()} == {(7, broker.port)}
         assert broker.stop()[0] == 0
+
+
+def test_a_broker_that_waits_for_the_others_can_be_stopped() -> None:
+    flags = ("--cluster", "1@127.0.0.1:0,2@127.0.0.1:9", "--set", SECRET)
+    process = Process("--port", "0", "--http-port", "0", "--data", ":memory:", *flags)
+    assert process.popen.stderr is not None
+    while "no link to another broker" not in process.popen.stderr.readline():
+        pass
+    process.popen.send_signal(signal.SIGTERM)
+    out, err = process.popen.communicate(timeout=30)
+
+    assert (process.popen.returncode, out) == (0, ""), err
 
 
 def free_base(count: int) -> int:

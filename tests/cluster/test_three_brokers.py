@@ -333,3 +333,19 @@ def test_what_a_cluster_does_when_brokers_go() -> None:
         assert refused.error_code in refusals
         until(lambda: partitions(three, "kept", now.leader_id)[0].leader_id == -1, "nobody can lead")
         assert partitions(three, "kept", now.leader_id)[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+# -- more than three ---------------------------------------------------------------------------------------------------
+def test_in_a_large_cluster_five_keep_the_metadata_and_others_take_the_place_of_one_that_is_forgotten() -> None:
+    def voters(cluster: RunningCluster) -> tuple[list[int], list[int]]:
+        topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+        [found] = ask(cluster, max(cluster.brokers), "DescribeQuorum", 2, topics=topics).topics[0].partitions
+        return sorted(v.replica_id for v in found.current_voters), sorted(v.replica_id for v in found.observers)
+
+    with kompat.testing.cluster(brokers=6, settings=SETTINGS) as six:
+        until(lambda: voters(six) == ([1, 2, 3, 4, 5], [6]), "five voters and one that listens")
+        create(six, "far", [6, 5], node=6)
+        assert leader(six, "far").leader_id in (5, 6)
+        six.stop(2)
+        assert ask(six, 6, "UnregisterBroker", 0, broker_id=2).error_code == ErrorCode.NONE
+        until(lambda: voters(six) == ([1, 3, 4, 5, 6], []), "the sixth in place of the second")
