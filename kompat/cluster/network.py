@@ -17,7 +17,11 @@ from kompat.types import Buffer, LogId, NodeId
 
 log = logging.getLogger(__name__)
 
-LOST_AFTER = 3.0  # seconds without a link, until clients are told that the broker is not there
+LOST_AFTER = 3.0  # seconds without a link, until clients are told that what the broker led has no leader
+UNLISTED_AFTER = (
+    6.0  # more seconds, until it is not listed any more: clients drop what they know of a broker, and with it
+)
+# what they wait for. As with Kafka's broker.session.timeout.ms, one that is restarted is never unlisted.
 ANSWER_WITHIN = 5.0
 ASK_EVERY = 1.0  # seconds between two questions for a broker that only others reach
 
@@ -40,16 +44,19 @@ class Network:
         table: Leaders,
         seeds: Mapping[NodeId, Address],
         lost_after: float = LOST_AFTER,
+        unlisted_after: float = UNLISTED_AFTER,
     ) -> None:
         """`seeds`: brokers to keep a link with before the cluster's metadata says who there is."""
         self.me = me
         self.leaders = table
         self._peers = peers
         self._lost_after = lost_after
+        self._unlisted_after = unlisted_after
         self._known: dict[NodeId, Address] = {}
         self._linked: set[NodeId] = set()  # also brokers that have not registered yet
         self._timers: dict[NodeId, asyncio.TimerHandle] = {}
         self._asking: dict[NodeId, asyncio.Task[None]] = {}
+        self._unlisted: set[NodeId] = set()
         self.voters: Callable[[], Sequence[NodeId]] = lambda: ()  # of the metadata: who is in touch with most is inside
         self._untold: dict[LogId, Led] = {}  # to be announced with the turn's end
         self._telling: set[asyncio.Task[None]] = set()
@@ -83,7 +90,7 @@ class Network:
     def is_listed(self, node: NodeId) -> bool:
         """Whether clients are sent to it. A broker that has lost the others sends them away from itself: clients like to ask
         whom they asked before, and would not hear of the new leaders."""
-        return node != self.me if self.leaders.is_outside else self.is_up(node)
+        return node != self.me if self.leaders.is_outside else node not in self._unlisted
 
     def _look_outside(self) -> None:
         voters = self.voters()
@@ -93,10 +100,7 @@ class Network:
     def linked(self, node: NodeId) -> None:
         """To be told by the links."""
         self._linked.add(node)
-        timer = self._timers.pop(node, None)
-        if timer is not None:
-            timer.cancel()
-        self.leaders.found(node)
+        self._found(node)
         self._look_outside()
         self._wake()
         self._tell(node, Announcement(tuple(self.leaders.led_by(self.me)), is_whole=True))
@@ -125,12 +129,29 @@ class Network:
             if self._peers.is_up(node):
                 return
             if told is None:
-                self.leaders.lost(node)
+                self._lost(node)
             else:
-                self.leaders.found(node)
+                self._found(node)
                 self.leaders.heard(node, told)
             self._wake()
             await asyncio.sleep(ASK_EVERY)
+
+    def _lost(self, node: NodeId) -> None:
+        if self.leaders.is_up(node):
+            self.leaders.lost(node)
+            self._timers[node] = asyncio.get_running_loop().call_later(self._unlisted_after, self._unlist, node)
+
+    def _unlist(self, node: NodeId) -> None:
+        self._timers.pop(node, None)
+        self._unlisted.add(node)
+        self.leaders.version += 1
+
+    def _found(self, node: NodeId) -> None:
+        timer = self._timers.pop(node, None)
+        if timer is not None:
+            timer.cancel()
+        self._unlisted.discard(node)
+        self.leaders.found(node)
 
     async def _hear_of(self, node: NodeId) -> Announcement | None:
         question = node.to_bytes(4, "big")

@@ -121,7 +121,7 @@ def partition() -> Partition:
 
 def network(links: Links, *others: NodeId, lost_after: float = 0.02) -> Network:
     seeds = {node: Address("there", 100 + node) for node in others}
-    return Network(ME, links, Leaders(), seeds, lost_after)
+    return Network(ME, links, Leaders(), seeds, lost_after, lost_after)
 
 
 def leading(net: Network, replica: Copy) -> tuple[Leadership, Partition]:
