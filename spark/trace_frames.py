@@ -95,7 +95,7 @@ _BEGINNINGS = (Kind.PRODUCED, Kind.REPLICATED, Kind.PARKED, Kind.FIRED)
 _IN_LOG = (Kind.REPLICATED, Kind.FIRED)
 _HANDED_OUT = (Kind.DELIVERED, Kind.REDELIVERED)
 _GIVEN_BACK = (Kind.RELEASED, Kind.LOCK_EXPIRED)
-_ARRIVED = "ARRIVED"  # a row for the topic that a record was moved to, while stages are looked for
+_ARRIVED = "ARRIVED"  # a row of ours: a record was moved to this topic
 
 # Which events end a stage, what it is called, and which column below tells when it began.
 _STAGES: tuple[tuple[tuple[Kind, ...], str, str], ...] = (
@@ -112,11 +112,16 @@ _STAGES: tuple[tuple[tuple[Kind, ...], str, str], ...] = (
 
 def with_stages(events: DataFrame) -> DataFrame:
     """Each event with the `stage` that it ends and how many `millis` that took; null where its begin is not known."""
-    moved = events.where(f.col("to_topic").isNotNull())
-    arrived = moved.withColumn("topic", f.col("to_topic")).withColumn("group", f.lit(None).cast("string"))
-    rows = events.unionByName(arrived.withColumn("event", f.lit(_ARRIVED)))
-    # One shuffle for both windows.
-    rows = rows.withColumn("_order", _order()).repartition(*STORY)
+    # A row more for the topic that a record was moved to; not by a union, so that what lies together stays together.
+    copies = f.when(f.col("to_topic").isNotNull(), f.array(f.lit(False), f.lit(True))).otherwise(f.array(f.lit(False)))
+    rows = events.withColumn("_copy", f.explode(copies))
+    rows = rows.withColumns(
+        {
+            "topic": f.when(f.col("_copy"), f.col("to_topic")).otherwise(f.col("topic")),
+            "group": f.when(~f.col("_copy"), f.col("group")),
+            "event": f.when(f.col("_copy"), _ARRIVED).otherwise(f.col("event")),
+        }
+    ).withColumn("_order", _order())
     of_topic = _until_now("topic")
     of_group = _until_now("topic", "group")
     begins = {
@@ -128,8 +133,12 @@ def with_stages(events: DataFrame) -> DataFrame:
         "_returned": (_is(*_GIVEN_BACK), of_group),
         "_failed": (_is(Kind.REJECTED, *_GIVEN_BACK), of_group),
     }
-    for name, (condition, window) in begins.items():
-        rows = rows.withColumn(name, f.last(f.when(condition, f.col("at")), ignorenulls=True).over(window))
+    rows = rows.withColumns(
+        {
+            name: f.last(f.when(condition, f.col("at")), ignorenulls=True).over(window)
+            for name, (condition, window) in begins.items()
+        }
+    )
     stage, began = f.lit(None).cast("string"), f.lit(None).cast("long")
     for kinds, name, since in _STAGES:
         stage = f.when(_is(*kinds), name).otherwise(stage)
@@ -186,10 +195,9 @@ def stuck(events: DataFrame, watermark: int, limit: int) -> DataFrame:
 
 def still_open(events: DataFrame, watermark: int, keep: int) -> DataFrame:
     """Events of the records of which more is to be told: the young ones, and those that are not finished."""
-    waiting = unfinished(events).groupBy(*STORY).agg(f.lit(True).alias("_waits"))
-    young = events.groupBy(*STORY).agg((f.max("at") >= watermark - keep).alias("_young"))
-    wanted = young.join(waiting, list(STORY), "left").where(f.col("_young") | f.col("_waits"))
-    return events.join(wanted.select(*STORY), list(STORY), "left_semi").select(*EVENTS.fieldNames())
+    waiting = unfinished(events).select(*STORY)
+    young = events.where(f.col("at") >= watermark - keep).select(*STORY)
+    return events.join(waiting.union(young), list(STORY), "left_semi").select(*EVENTS.fieldNames())
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------

@@ -91,7 +91,8 @@ class Turns:
     def write(self, table: str, number: int, rows: DataFrame) -> None:
         rows.write.mode("overwrite").parquet(self.files.full(_part(table, number)))
 
-    def put_aside(self, table: str, number: int, rows: DataFrame) -> int:
+    def write_any(self, table: str, number: int, rows: DataFrame) -> int:
+        """How many there are; nothing is written where there are none."""
         count = rows.count()
         if count:
             self.write(table, number, rows)
@@ -137,7 +138,8 @@ class Taking:
             events, new = self._take_in(number, keep(parsed) if parsed is not None else None, before)
             newest = max(before.newest, new.newest)
             watermark = max(before.watermark, newest + 1 if is_last else newest - self._limits.delay)
-            everything = keep(self._turns.read(OPEN_EVENTS, previous, frames.EVENTS).unionByName(events))
+            everything = self._turns.read(OPEN_EVENTS, previous, frames.EVENTS).unionByName(events)
+            everything = keep(everything.repartition(*frames.STORY))  # what follows is about single records
             steps = self._tell(number, previous, everything, watermark, keep)
         counts = {"steps": before.steps + steps, "bad": before.bad + new.bad, "late": before.late + new.late}
         turn = Turn(newest=newest, watermark=watermark, **counts)
@@ -164,7 +166,7 @@ class Taking:
         due = frames.with_stages(events).where(~f.col("told") & is_passed)
         ends_none = {"stage": f.lit(None).cast("string"), "millis": f.lit(None).cast("long")}
         steps = keep(due.unionByName(stuck.withColumns(ends_none)).select(*frames.STEPS.fieldNames()))
-        count = self._turns.put_aside(STEPS, number, steps.withColumn("at", f.timestamp_millis("at")))
+        count = self._turns.write_any(STEPS, number, steps.withColumn("at", f.timestamp_millis("at")))
         self._tell_minutes(number, previous, steps, watermark, keep)
         passed = events.withColumn("told", is_passed).unionByName(stuck)
         self._turns.write(OPEN_EVENTS, number, frames.still_open(passed, watermark, limits.keep))
@@ -175,8 +177,9 @@ class Taking:
         rows = frames.with_window(rows, self._limits.window)
         end = f.unix_millis("minute") + self._limits.window * 1000
         rows = keep(rows.withColumn("_over", end <= watermark))
-        minutes = keep(frames.numbers(rows.where("_over"), "minute", "topic", "group").coalesce(1))
-        if self._turns.put_aside(MINUTES, number, minutes):
+        if not rows.where("_over").isEmpty():
+            minutes = keep(frames.numbers(rows.where("_over"), "minute", "topic", "group").coalesce(1))
+            self._turns.write(MINUTES, number, minutes)
             self._publish(minutes)
         self._turns.write(OPEN_STEPS, number, rows.where("not _over").drop("minute", "_over"))
 
