@@ -201,7 +201,7 @@ _FOREIGN_PRIORITIES: Final = ("priority", "x-priority")
 _ALL_PRIORITIES: Final = (PRIORITY, *_FOREIGN_PRIORITIES)
 
 _ALL: Final = (*_TAKERS, *_FOREIGN_PRIORITIES, TRACEPARENT)
-NAMES: Final = HeaderNames([name.encode() for name in _ALL])
+NAMES: Final = HeaderNames([name.encode() for name in _ALL], [TRACEPARENT.encode()])
 
 
 def bits(*names: str) -> int:

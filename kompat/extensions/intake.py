@@ -85,7 +85,7 @@ class PartitionIntake:
             return None
         chosen = self.traces.choose(base_offset, header.record_count, now, all_wait=self.lanes.is_on)
         taking = _Taking(self, header, base_offset, now, chosen)
-        for record in iterate(batch):
+        for record in iterate(batch, headers.NAMES):
             taking.look_at(record)
         writes = taking.end()
         self.traces.plan(chosen if chosen else None)

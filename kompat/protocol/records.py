@@ -86,10 +86,10 @@ class ControlType(IntEnum):
     COMMIT = 1
 
 
-def iterate(batch: Buffer) -> Iterator[Record]:
-    """Every record of one whole batch."""
+def iterate(batch: Buffer, names: HeaderNames | None = None) -> Iterator[Record]:
+    """Every record of one whole batch, or those that have a header of these names."""
     try:
-        rows = _native.read_records(batch, DECOMPRESSED_LIMIT)
+        rows = _native.read_records(batch, DECOMPRESSED_LIMIT, names)
     except _native.BatchError as error:
         raise refusal(error) from None
     return (Record(*row) for row in rows)

@@ -116,8 +116,10 @@ def test_ids_times_to_live_and_traces_are_understood() -> None:
 
 
 def test_every_name_is_found_natively_and_told_by_its_bit() -> None:
+    sampled = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     for name in headers._ALL:
-        batch = build_batch([Record(0, NOW, None, None, ((name, b"1"),))], compression=3)
+        value = sampled if name == headers.TRACEPARENT else b"1"
+        batch = build_batch([Record(0, NOW, None, None, ((name, value),))], compression=3)
         assert check_batch(batch, names=headers.NAMES).named == headers.bits(name)
         assert bool(headers.bits(name) & headers.STRICT) == (name not in ("priority", "x-priority", "traceparent"))
 

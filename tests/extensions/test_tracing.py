@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kompat.extensions import headers
 from kompat.extensions.tracing import tracer as limits
 from kompat.extensions.tracing.events import Happening, Home, Kind, Place, Story
 from kompat.extensions.tracing.offsets import state_name
@@ -86,12 +87,39 @@ def test_a_trace_that_is_asked_for_takes_the_id_of_a_context_that_is_not_sampled
 
 def test_a_rate_traces_records_by_their_offsets_and_never_opens_their_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     log = ExtendedLog(kompat_trace_sample=0.25)
-    monkeypatch.setattr("kompat.extensions.intake.iterate", lambda _: pytest.fail("the batch was opened"))
+    monkeypatch.setattr("kompat.extensions.intake.iterate", lambda *_: pytest.fail("the batch was opened"))
 
     plain(log, 3)
     plain(log, 7)
 
     assert [event.place.offset for event in told(log) if event.kind is Kind.PRODUCED] == [3, 7]
+
+
+def test_batches_are_not_opened_for_contexts_that_are_not_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Producers that are instrumented send one with every record, and few of them are sampled."""
+    log = ExtendedLog(kompat_trace_sample=0.5)
+    monkeypatch.setattr("kompat.extensions.intake.iterate", lambda *_: pytest.fail("the batch was opened"))
+
+    with_headers(log, "v", {"traceparent": UNSAMPLED})
+    with_headers(log, "v", {"traceparent": UNSAMPLED})
+
+    [event, _] = told(log)
+    assert (event.place.offset, event.story.is_own) == (1, True)
+
+
+def test_only_the_records_of_a_batch_that_ask_for_something_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = ExtendedLog()
+    looked_at = []
+    real = headers.parse
+    monkeypatch.setattr(headers, "parse", lambda given: looked_at.append(dict(given)) or real(given))
+    contexts = [{"traceparent": UNSAMPLED}, {"traceparent": SAMPLED}, {}, {"kompat-ttl-ms": "9", "mine": "x"}]
+    listed = [tuple((name, text.encode()) for name, text in each.items()) for each in contexts]
+
+    log.stage(build_batch([Record(i, log.now, None, b"v", each) for i, each in enumerate(listed)]))
+    log.commit.end_turn()
+
+    assert [sorted(each) for each in looked_at] == [["traceparent"], ["kompat-ttl-ms", "mine"]]
+    assert {event.place.offset for event in told(log)} == {1}
 
 
 def test_a_topic_without_extensions_traces_nothing() -> None:
@@ -332,7 +360,7 @@ def test_what_happens_to_very_many_at_once_is_written_in_parts() -> None:
 def test_while_too_much_happens_batches_are_not_opened_for_their_context(monkeypatch: pytest.MonkeyPatch) -> None:
     log = ExtendedLog()
     monkeypatch.setattr("kompat.extensions.tracing.recorder.MOST_GATHERED", 0)
-    monkeypatch.setattr("kompat.extensions.intake.iterate", lambda _: pytest.fail("the batch was opened"))
+    monkeypatch.setattr("kompat.extensions.intake.iterate", lambda *_: pytest.fail("the batch was opened"))
 
     with_headers(log, "v", {"traceparent": SAMPLED})
 

@@ -400,6 +400,45 @@ def test_headers_are_found_by_name_in_the_records_themselves(codec: Compression)
     assert check_batch(batch).named == 0
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_only_records_with_headers_of_these_names_are_read(codec: Compression) -> None:
+    headers = [(), (("trace", b"wanted"), ("x-delay", b"1")), (("priority", None),), (("X-Delay", b"2"),)]
+    records = [Record(i, NOW, b"x-delay", b"v", each) for i, each in enumerate(headers)]
+    batch = build_batch(records, compression=codec)
+
+    assert list(iterate(batch, HeaderNames([b"x-delay", b"priority"]))) == records[1:3]
+    assert list(iterate(batch, HeaderNames([b"absent"]))) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_found"),
+    [
+        ("00", False),
+        ("01", True),
+        ("02", False),
+        ("03", True),
+        ("0a", False),
+        ("0b", True),
+        ("0f", True),
+        ("0B", False),
+    ],
+)
+def test_a_trace_context_counts_only_where_it_is_sampled(flags: str, is_found: bool) -> None:
+    names = HeaderNames([b"a", b"traceparent"], [b"traceparent"])
+    value = f"00-{'4' * 32}-{'5' * 16}-{flags}".encode()
+    batch = build_batch([Record(0, NOW, None, None, (("traceparent", value),))])
+
+    assert check_batch(batch, names=names).named == (0b10 if is_found else 0)
+    assert len(list(iterate(batch, names))) == int(is_found)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"1", b"00-4-5-01"])
+def test_what_is_no_trace_context_does_not_count_as_one(value: bytes | None) -> None:
+    batch = build_batch([Record(0, NOW, None, None, (("traceparent", value),))])
+
+    assert check_batch(batch, names=HeaderNames([b"traceparent"], [b"traceparent"])).named == 0
+
+
 def test_at_most_64_names_are_looked_for() -> None:
     batch = build_batch([Record(0, NOW, None, None, (("63", None),))])
 

@@ -297,6 +297,6 @@ def _asked_for(home: TracedHome, offset: int, asked: Asked, *, is_sampled: bool)
     found = context.parse_traceparent(asked.traceparent) if asked.traceparent is not None else None
     if not (asked.trace or is_sampled or (found is not None and found.is_sampled)):
         return None
-    if found is None:
+    if found is None or not (found.is_sampled or asked.trace):  # nobody else follows that trace
         return home.story(offset, message_id=asked.message_id)
     return home.story(offset, found.trace_id, found.span_id, asked.message_id)

@@ -24,6 +24,8 @@ pub struct Facts {
 #[pyclass(frozen, module = "kompat._native")]
 pub struct HeaderNames {
     names: Vec<Vec<u8>>,
+    /// A bit for each: those whose headers count only where they say that their trace is sampled.
+    contexts: u64,
     /// By a name's length and its last byte: nearly all headers that are not looked for are passed over by this look.
     shapes: [u64; 256],
 }
@@ -31,7 +33,8 @@ pub struct HeaderNames {
 #[pymethods]
 impl HeaderNames {
     #[new]
-    fn new(names: Vec<Vec<u8>>) -> PyResult<Self> {
+    #[pyo3(signature = (names, contexts=Vec::new()))]
+    fn new(names: Vec<Vec<u8>>, contexts: Vec<Vec<u8>>) -> PyResult<Self> {
         if names.len() > u64::BITS as usize {
             return Err(PyValueError::new_err("at most 64 names"));
         }
@@ -39,7 +42,9 @@ impl HeaderNames {
         for name in &names {
             shapes[last(name)] |= 1 << (name.len() % 64);
         }
-        Ok(Self { names, shapes })
+        let contexts =
+            names.iter().enumerate().fold(0, |bits, (at, name)| bits | u64::from(contexts.contains(name)) << at);
+        Ok(Self { names, contexts, shapes })
     }
 }
 
@@ -50,21 +55,32 @@ fn last(name: &[u8]) -> usize {
 
 impl HeaderNames {
     #[inline(always)]
-    fn find(&self, record: &View<'_>) -> u64 {
+    pub fn find(&self, record: &View<'_>) -> u64 {
         let mut cursor = record.headers;
         let mut found = 0;
         for _ in 0..record.header_count {
-            let Some((key, _)) = next_header(&mut cursor) else { break };
+            let Some((key, value)) = next_header(&mut cursor) else { break };
             if self.shapes[last(key)] >> (key.len() % 64) & 1 == 1 {
-                found |= self.bits(key);
+                found |= self.bits(key, value);
             }
         }
         found
     }
 
     #[cold]
-    fn bits(&self, key: &[u8]) -> u64 {
-        self.names.iter().enumerate().fold(0, |bits, (at, name)| bits | u64::from(name == key) << at)
+    fn bits(&self, key: &[u8], value: Option<&[u8]>) -> u64 {
+        let bits = self.names.iter().enumerate().fold(0, |bits, (at, name)| bits | u64::from(name == key) << at);
+        if bits & self.contexts == 0 || is_sampled(value) { bits } else { 0 }
+    }
+}
+
+/// Whether a W3C trace context, if it is one, has its sampled flag set: the lowest bit of what follows the ids.
+fn is_sampled(context: Option<&[u8]>) -> bool {
+    const LAST_DIGIT: usize = 54;
+    match context.and_then(|context| context.get(LAST_DIGIT)) {
+        Some(digit @ b'0'..=b'9') => digit & 1 == 1,
+        Some(digit @ b'a'..=b'f') => digit & 1 == 0,
+        _ => false,
     }
 }
 

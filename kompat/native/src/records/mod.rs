@@ -48,11 +48,17 @@ fn find_by_timestamp(
     Ok(detached_if(py, batch.is_long(), || check::find(&batch, timestamp, limit))?)
 }
 
-/// Every record of a batch as (offset, timestamp, key, value, headers).
+/// Every record of a batch, or those with a header of these names, as (offset, timestamp, key, value, headers).
 #[pyfunction]
-fn read_records<'py>(py: Python<'py>, batch: &Bound<'py, PyAny>, limit: usize) -> PyResult<Bound<'py, PyList>> {
+#[pyo3(signature = (batch, limit, names=None))]
+fn read_records<'py>(
+    py: Python<'py>,
+    batch: &Bound<'py, PyAny>,
+    limit: usize,
+    names: Option<&Bound<'py, HeaderNames>>,
+) -> PyResult<Bound<'py, PyList>> {
     let bytes = Bytes::of(batch)?;
-    objects::read(py, &Batch::parse(bytes.as_slice())?, limit)
+    objects::read(py, &Batch::parse(bytes.as_slice())?, limit, names.map(|names| names.get()))
 }
 
 /// Records as the uncompressed payload of a batch.

@@ -5,20 +5,31 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::batch::{Batch, View, Walk, next_header};
+use super::check::HeaderNames;
 use super::varint::{put_varint, put_varlong};
 use crate::fault::{Fault, Outcome};
 use crate::python::Bytes;
 
-/// Every record as (offset, timestamp, key, value, headers).
-pub fn read<'py>(py: Python<'py>, batch: &Batch<'_>, limit: usize) -> PyResult<Bound<'py, PyList>> {
+/// Every record, or those with a header of these names, as (offset, timestamp, key, value, headers).
+pub fn read<'py>(
+    py: Python<'py>,
+    batch: &Batch<'_>,
+    limit: usize,
+    names: Option<&HeaderNames>,
+) -> PyResult<Bound<'py, PyList>> {
     let records = PyList::empty(py);
     let mut failure = None;
     batch.with_payload(limit, |payload| {
-        batch.walk(payload, |_, record| match to_python(py, batch, &record).and_then(|item| records.append(item)) {
-            Ok(()) => Ok(Walk::On),
-            Err(error) => {
-                failure = Some(error);
-                Ok(Walk::Stop)
+        batch.walk(payload, |_, record| {
+            if names.is_some_and(|names| names.find(&record) == 0) {
+                return Ok(Walk::On);
+            }
+            match to_python(py, batch, &record).and_then(|item| records.append(item)) {
+                Ok(()) => Ok(Walk::On),
+                Err(error) => {
+                    failure = Some(error);
+                    Ok(Walk::Stop)
+                }
             }
         })
     })?;
