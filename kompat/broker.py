@@ -43,6 +43,7 @@ from kompat.types import Millis, NodeId
 
 if TYPE_CHECKING:
     from kompat.cluster.member import Member
+    from kompat.extensions.tracing.service import TraceService
     from kompat.log.store import LogStore
 
 log = logging.getLogger(__name__)
@@ -99,33 +100,17 @@ class Broker:
 
     async def _build_services(self) -> Services:
         config, clock = self._config, self._clock
-        store = _store(config)
-        self._built.callback(store.close)
-        commit = GroupCommit(
-            store,
-            asyncio.get_running_loop(),
-            fsync=config["kompat.fsync"],
-            interval_ms=config["kompat.fsync.interval.ms"],
-            on_failed=lambda: logs.reload_failed(),
-        )
-        self._built.push_async_callback(commit.close)
-        logs = Logs(store, commit, clock, _log_settings(config))
-        self._built.push_async_callback(_close_logs, logs)
+        logs, commit = self._open_logs()
         extensions = Extensions(logs, clock, is_internal)
         self._built.callback(extensions.close)
-        member = await self._join_cluster(commit) if is_clustered(config) else None
-        cluster = ClusterService(config, clock, logs, member)
-        self._built.push_async_callback(cluster.close)
-        await cluster.start()
+        cluster = await self._start_cluster(logs, commit)
+        member = cluster.member
         logs.start()
         config.watch(lambda _: logs.configure(_log_settings(config)))
         coordinators = Coordinators(config, clock, cluster, logs, extensions.share_traces)
         self._built.push_async_callback(coordinators.close)
         coordinators.groups.events = extensions.commit_traces
-        traces = extensions.trace(*coordinators.internal(KOMPAT_TRACE))
-        if config["kompat.otlp.endpoint"]:
-            self._export_traces(extensions)
-        self._built.push_async_callback(extensions.tracer.recorder.close)
+        traces = self._trace(extensions, coordinators)
         coordinators.start()
         far = FarShares(coordinators.shares, logs, member.asking if member is not None else None)
         await self._start_queues(QueueTopics(cluster, logs, coordinators.shares, far))
@@ -154,6 +139,29 @@ class Broker:
             produce_turns=Turns(),
         )
 
+    def _open_logs(self) -> tuple[Logs, GroupCommit]:
+        config = self._config
+        store = _store(config)
+        self._built.callback(store.close)
+        commit = GroupCommit(
+            store,
+            asyncio.get_running_loop(),
+            fsync=config["kompat.fsync"],
+            interval_ms=config["kompat.fsync.interval.ms"],
+            on_failed=lambda: logs.reload_failed(),
+        )
+        self._built.push_async_callback(commit.close)
+        logs = Logs(store, commit, self._clock, _log_settings(config))
+        self._built.push_async_callback(_close_logs, logs)
+        return logs, commit
+
+    async def _start_cluster(self, logs: Logs, commit: GroupCommit) -> ClusterService:
+        member = await self._join_cluster(commit) if is_clustered(self._config) else None
+        cluster = ClusterService(self._config, self._clock, logs, member)
+        self._built.push_async_callback(cluster.close)
+        await cluster.start()
+        return cluster
+
     async def _join_cluster(self, commit: GroupCommit) -> Member:
         from kompat.cluster.build import build  # what it imports a broker that is alone does not need
 
@@ -169,6 +177,13 @@ class Broker:
     async def _start_queues(self, queue_topics: QueueTopics) -> None:
         self._built.push_async_callback(queue_topics.close)
         await queue_topics.start()
+
+    def _trace(self, extensions: Extensions, coordinators: Coordinators) -> TraceService:
+        traces = extensions.trace(*coordinators.internal(KOMPAT_TRACE))
+        if self._config["kompat.otlp.endpoint"]:
+            self._export_traces(extensions)
+        self._built.push_async_callback(extensions.tracer.recorder.close)
+        return traces
 
     def _export_traces(self, extensions: Extensions) -> None:
         from kompat.extensions.tracing.otlp import OtlpExport  # what it imports takes a while
