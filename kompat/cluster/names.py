@@ -11,6 +11,8 @@ SHARE_GROUP_STATE = "__share_group_state"
 KOMPAT_TRACE = "__kompat_trace"  # what happened to traced records
 INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, KOMPAT_TRACE})
 
+RESERVED = "__kompat"  # of topics that the broker makes for itself, now or some day
+
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -27,6 +29,8 @@ def invalid_name(name: str) -> str | None:
             f"Topic name is invalid: '{name}' contains one or more characters "
             "other than ASCII alphanumerics, '.', '_' and '-'"
         )
+    if name.startswith(RESERVED) and name not in INTERNAL:
+        return f"Topic name is invalid: names that begin with '{RESERVED}' are the broker's own"
     return None
 
 

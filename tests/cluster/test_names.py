@@ -17,6 +17,12 @@ def test_anything_else_does_not(name: str) -> None:
     assert (invalid_name(name) or "").startswith("Topic name is invalid: ")
 
 
+def test_names_that_begin_as_the_brokers_own_are_for_the_broker() -> None:
+    assert "are the broker's own" in (invalid_name("__kompat_mine") or "")
+    assert invalid_name("__kompat_trace") is None
+    assert invalid_name("kompat_mine") is None
+
+
 def test_names_collide_that_only_dots_and_underscores_tell_apart() -> None:
     assert folded("a.b") == folded("a_b") != folded("a.c")
     assert folded("a-b") is None
