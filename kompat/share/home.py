@@ -12,7 +12,7 @@ from typing import Any
 
 from kompat.errors import KafkaError
 from kompat.log.commit import Pending, settle
-from kompat.share.homes import Homes, Keeper
+from kompat.share.homes import PASSING, Homes, Keeper
 from kompat.share.machine.messages import Update, merged
 from kompat.share.machine.state import Fence, Writing
 from kompat.share.records import ShareKey
@@ -44,6 +44,10 @@ class Home:
         if keeper is None or not keeper.is_leading or keeper.partition.is_dropped:
             keeper = self._keeper = self._homes.here(self._place)
         return keeper
+
+    def may_send(self, error: KafkaError) -> bool:
+        """Was a change refused by this broker for a reason that passes? Then it can be sent, and is tried until it is taken."""
+        return self._homes.elsewhere is not None and error.code in PASSING
 
     def send(self, update: Update | None) -> Pending:
         """The promise that all that was sent is written, this update too. It may have been refused, with FENCED codes."""

@@ -27,7 +27,7 @@ from kompat.types import LeaderEpoch, Millis, Offset
 SECONDS = 10.0  # that a home is looked for
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5  # seconds
 
-_COMES_AGAIN = {  # soon another broker may lead
+PASSING = {  # soon another broker may lead, or more may be in sync
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -132,7 +132,7 @@ class Homes:
                     return await self.serve(place, command, arguments)
                 return await self.elsewhere.ask_home(place, command, arguments)
             except KafkaError as error:
-                if error.code not in _COMES_AGAIN or self._clock.monotonic() > deadline:
+                if error.code not in PASSING or self._clock.monotonic() > deadline:
                     raise
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -234,9 +234,11 @@ class LivePartition:
             return _broken(_fenced())
         keeper = self._home.keeper
         try:
-            done = self._send(change) if keeper is None else keeper.run_now(change)
+            done = self._send(change.make()) if keeper is None else keeper.run_now(change)
         except KafkaError as error:
-            return self._failed(change, error)
+            if change.outcome is None or not self._home.may_send(error):
+                return self._failed(change, error)
+            done = self._send(change.outcome)
         if done is None:
             promise = Pending()
             self._spawn(self._run(change, promise))
@@ -247,9 +249,8 @@ class LivePartition:
         self._follow(outcome)
         return written
 
-    def _send(self, change: _Change) -> tuple[Outcome, Pending]:
+    def _send(self, outcome: Outcome) -> tuple[Outcome, Pending]:
         """As `run_now`, where another broker has the state."""
-        outcome = change.make()
         written, promise = self._home.send(outcome.update), Pending()
         # Before whoever waits for it: who comes again then finds it loaded anew, where it has to be.
         written.add_done_callback(self._written)
@@ -266,7 +267,7 @@ class LivePartition:
         made.add_done_callback(lambda done: settle(promise, done.error))
 
     def _failed(self, change: _Change, error: KafkaError) -> Pending:
-        if change.is_made:
+        if change.outcome is not None:
             self.fence()
         return _broken(_fenced() if error.code in _FENCED else error)
 
@@ -308,19 +309,18 @@ class LivePartition:
 class _Change:
     """A change of a share partition as a command to whoever keeps its state."""
 
-    __slots__ = ("_live", "is_made", "what")
+    __slots__ = ("_live", "outcome", "what")
 
     def __init__(self, live: LivePartition, what: Callable[[Millis], Outcome]) -> None:
         self._live = live
         self.what = what
-        self.is_made = False  # from here on the machine believes it
+        self.outcome: Outcome | None = None  # once there is one, the machine believes it
 
     def make(self) -> Outcome:
         if self._live.is_fenced:
             raise _fenced()
-        outcome = self.what(self._live.now())
-        self.is_made = True
-        return outcome
+        self.outcome = self.what(self._live.now())
+        return self.outcome
 
     def __call__(self, store: ShareStateMachine) -> Decision[ShareRecord, Outcome]:
         outcome = self.make()

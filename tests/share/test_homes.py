@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kompat.clock import ManualClock
 from kompat.errors import ErrorCode, KafkaError
+from kompat.log.partition import Partition
 from kompat.share.letterboxes import KEPT_MS, SENDER_SIZE, Letterboxes
 from kompat.share.machine.messages import AckType, RecordState, StateBatch, Update, merged
 from kompat.share.machine.state import Fence, ShareStateMachine, Stored, Writing
@@ -125,6 +126,29 @@ async def test_a_group_that_begins_anew_fences_who_uses_it(shops: Any) -> None:
     assert error is not None
     assert error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert await shop.fetch_offsets("alice") == [2, 3]
+
+
+async def test_a_change_that_too_few_replicas_could_take_is_written_when_there_are_enough(
+    shops: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = shops()
+    shop.service.homes.elsewhere = Far(shop)  # this broker is one of several, and keeps the state itself
+    await shop.produce(4)
+    await shop.fetch_offsets("alice")
+    append, refusals = Partition.append, iter(range(3))
+
+    def refuse(partition: Partition, *args: Any, **options: Any) -> Any:
+        if partition.topic == "__share_group_state" and next(refusals, None) is not None:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return append(partition, *args, **options)
+
+    monkeypatch.setattr(Partition, "append", refuse)
+    first = asyncio.ensure_future(shop.acknowledge("alice", (0, 0, ACCEPT)))
+    second = asyncio.ensure_future(shop.acknowledge("alice", (1, 1, ACCEPT)))
+    assert await asyncio.gather(first, second) == [None, None]
+    assert next(refusals, None) is None
+    assert await shop.acknowledge("alice", (2, 2, ACCEPT)) is None
+    assert (await shop.service.offsets.describe(GROUP, TopicIdPartition(ORDERS, 0))).start_offset == 3
 
 
 async def test_a_letter_that_comes_again_is_written_once(shops: Any) -> None:
