@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.cli.support import Process, clean_environment, refused, started
@@ -18,22 +17,10 @@ from tests.cli.support import Process, clean_environment, refused, started
 SECRET = "kompat.cluster.secret=not much of a secret"  # noqa: S105
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        (("--cluster", "1@127.0.0.1:0"), "brokers do not talk to strangers"),
-        (("--cluster", "1@127.0.0.1:0", "--set", "kompat.cluster.secret=short"), "shorter than 16"),
-        (("--cluster", "one@127.0.0.1:1", "--set", SECRET), "'one@127.0.0.1:1' is not of the form NODE@host:port"),
-        (("--cluster", "1@nowhere", "--set", SECRET), "'nowhere' is not of the form host:port"),
-        (("--cluster", "1@a:1,1@b:1", "--set", SECRET), "broker 1 is named twice"),
-        (("--cluster", "2@a:1", "--cluster-listener", "here", "--set", SECRET), "'here' is not of the form host:port"),
-        (("--cluster", "1@127.0.0.1:0", "--cluster-secret-file", "/nowhere/secret"), "/nowhere/secret"),
-    ],
-)
-def test_what_makes_no_cluster_is_refused(flags: tuple[str, ...], reason: str) -> None:
-    message = refused("--port", "0", "--http-port", "0", "--data", ":memory:", *flags)
+def test_brokers_without_a_secret_make_no_cluster() -> None:
+    message = refused("--port", "0", "--http-port", "0", "--data", ":memory:", "--cluster", "1@127.0.0.1:0")
 
-    assert reason in message
+    assert "brokers do not talk to strangers" in message
 
 
 def test_a_cluster_of_one_is_a_broker_like_any_other() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.cluster import leaders
@@ -29,6 +29,7 @@ def told(*rows: tuple[LogId, Led], is_whole: bool = False) -> Announcement:
     return Announcement(rows, is_whole)
 
 
+@settings(deadline=None)
 @given(st.permutations([(1, 0), (2, 1), (3, 2), (4, 3)]))
 def test_the_highest_epoch_wins_in_whatever_order_it_is_heard(news: list[tuple[int, int]]) -> None:
     table = Leaders()
@@ -114,6 +115,7 @@ def test_what_is_gone_is_forgotten() -> None:
     assert table.of(LOG) is None
 
 
+@settings(deadline=None)
 @given(NODES, st.lists(st.tuples(LOGS, EPOCHS, st.booleans(), st.lists(NODES, max_size=5))), st.booleans())
 def test_an_announcement_is_read_as_it_was_written(
     sender: NodeId, rows: list[tuple[LogId, LeaderEpoch, bool, list[NodeId]]], is_whole: bool
@@ -125,6 +127,7 @@ def test_an_announcement_is_read_as_it_was_written(
     assert leaders.decode(sender, leaders.encode(written)) == written
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=80))
 def test_bytes_that_are_no_announcement_are_refused(body: bytes) -> None:
     try:

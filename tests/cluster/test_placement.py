@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from uuid import UUID
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.cluster import moves, placement
@@ -23,6 +23,7 @@ def brokers(racks: list[str | None]) -> dict[NodeId, Broker]:
     return {NodeId(node): Broker(NodeId(node), rack) for node, rack in enumerate(racks, 1)}
 
 
+@settings(deadline=None)
 @given(RACKS, st.integers(1, 60), st.integers(1, 9), st.integers(0, 1 << 16), st.sets(st.integers(1, 9)))
 def test_replicas_are_apart_and_leaders_are_spread(
     racks: list[str | None], count: int, factor: int, start: int, gone: set[int]
@@ -48,6 +49,7 @@ def test_replicas_are_apart_and_leaders_are_spread(
             assert len(apart) == min(factor, len({known[node].rack for node in up}))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 80), st.integers(0, 99))
 def test_brokers_of_one_rack_have_equal_loads(nodes: int, factor: int, count: int, start: int) -> None:
     if factor > nodes:
@@ -110,6 +112,7 @@ def test_another_order_of_the_same_replicas_takes_effect_at_once() -> None:
     assert (moved.replicas, moved.leader, moved.is_moving) == ((2, 1), 2, False)
 
 
+@settings(deadline=None)
 @given(RACKS, st.integers(1, 30), st.integers(1, 3), st.integers(1, 9))
 def test_a_drained_broker_has_nothing_left_and_gets_nothing(
     racks: list[str | None], count: int, factor: int, node: int
