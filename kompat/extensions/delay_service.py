@@ -113,8 +113,10 @@ class DelayService:
         """Deliver the record at another time; at once, if that has passed."""
         intake = self._intake(topic, partition)
         limit = intake.partition.config.kompat_delay_max_ms
-        if due - self._clock.now() > limit:
+        now = self._clock.now()
+        if due - now > limit:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{due} is more than kompat.delay.max.ms ({limit}) away")
+        due = max(due, now)
 
         def again(timers: Timers, record: Parked) -> None:
             timers.park(Parked(record.slot, due, record.codec, record.schedule_id, record.record))

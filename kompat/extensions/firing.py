@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import count
 
@@ -18,6 +19,7 @@ from kompat.clock import Clock
 from kompat.config.topic import TopicConfig
 from kompat.errors import KafkaError
 from kompat.extensions import headers
+from kompat.extensions.headers import HeaderError
 from kompat.extensions.intake import PartitionIntake
 from kompat.extensions.parked import NEVER, Parked
 from kompat.extensions.priority import Ranks
@@ -149,7 +151,7 @@ class Firing:
         if intake.lanes.is_on:
             self.fired += len(due)
             return intake.partition.write_states([*writes, *_enter_lanes(intake, due, now)])
-        batch = _batch(due, intake.partition.config)
+        batch = _batch(due, intake.partition.config, now)
         appended = intake.partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
         self.fired += len(due)
         intake.traces.tracer.fired(intake.traces, due, appended)
@@ -172,32 +174,44 @@ class Firing:
         self._arm(intake, Millis(self._clock.now() + RETRY_MS))
 
 
-def _batch(due: Sequence[Parked], config: TopicConfig) -> bytearray:
+def _batch(due: Sequence[Parked], config: TopicConfig, now: Millis) -> bytearray:
     codec = codec_of(config, producers=due[0].codec)
-    return build_batch([_delivered(parked, place) for place, parked in enumerate(due)], compression=codec)
+    return build_batch(_delivered(due, config, now), compression=codec)
 
 
 def _rank(due: Sequence[Parked], base_offset: Offset, now: Millis, draft: Draft) -> None:
     """The classes and times to live of what is delivered: they count from now on."""
     ranks = Ranks()
     for offset, parked in enumerate(due, base_offset):
-        asked = headers.parse(parked.record.headers) if parked.record is not None else None
-        if asked is not None:
-            ranks.add(Offset(offset), asked, now)
+        with suppress(HeaderError):  # what waits was taken under other rules
+            asked = headers.parse(parked.record.headers) if parked.record is not None else None
+            if asked is not None:
+                ranks.add(Offset(offset), asked, now)
     ranks.write(draft, now)
 
 
 def _enter_lanes(intake: PartitionIntake, due: Sequence[Parked], now: Millis) -> list[StateWrite]:
     codec = codec_of(intake.partition.config, producers=due[0].codec)
-    return intake.lanes.enter([_delivered(parked, place) for place, parked in enumerate(due)], codec, now)
+    return intake.lanes.enter(_delivered(due, intake.partition.config, now), codec, now)
 
 
-def _delivered(parked: Parked, place: int) -> Record:
-    """As it was sent, at its due time: were it the original time, retention might take it at once."""
+def _delivered(due: Sequence[Parked], config: TopicConfig, now: Millis) -> list[Record]:
+    """As they were sent, at their due times: were it the original ones, retention might take them at once.
+
+    For the same reason those that are long overdue, because the broker was down or their transaction open, come at the present time.
+    """
+    oldest = now - config.retention_ms // 2 if config.delete and config.retention_ms >= 0 else None
+    return [
+        _dressed(each, place, now if oldest is not None and each.due < oldest else each.due)
+        for place, each in enumerate(due)
+    ]
+
+
+def _dressed(parked: Parked, place: int, timestamp: Millis) -> Record:
     record = parked.record
     assert record is not None, parked.slot  # noqa: S101 - only records wait
     added = (
         (headers.ORIGINAL_OFFSET, str(parked.slot).encode()),
         (headers.ORIGINAL_TIMESTAMP, str(record.timestamp).encode()),
     )
-    return Record(place, parked.due, record.key, record.value, (*record.headers, *added))
+    return Record(place, timestamp, record.key, record.value, (*record.headers, *added))

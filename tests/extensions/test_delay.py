@@ -406,6 +406,19 @@ def test_a_delay_that_the_disk_refused_is_not_delivered(log: ExtendedLog) -> Non
     assert log.waiting() == []
 
 
+@pytest.mark.parametrize(("retention_ms", "is_old"), [(1_000_000, False), (100_000, True), (-1, False)])
+def test_what_is_long_overdue_does_not_go_as_it_comes(retention_ms: int, is_old: bool) -> None:
+    """The broker may have been down for longer than records are kept."""
+    log = ExtendedLog(retention_ms=retention_ms)
+    log.send("late", delay_ms=10)
+    log.clock.advance(90_000)
+    log.kill()
+    log.deliver()
+
+    [record] = log.records()
+    assert record.timestamp == (log.now if is_old else NOW + 10)
+
+
 def test_a_record_that_outgrows_a_segment_by_its_headers_is_delivered_all_the_same() -> None:
     """It must neither be lost nor hold up what is due after it."""
     log = ExtendedLog(segment_bytes=2000)
