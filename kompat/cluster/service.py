@@ -14,7 +14,7 @@ import base64
 import contextlib
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
 
 from kompat.clock import Clock
@@ -23,8 +23,6 @@ from kompat.cluster.changes import Changes, changes_of
 from kompat.cluster.hosting import Hosting
 from kompat.cluster.internal import internal_topic
 from kompat.cluster.machine import ClusterMachine
-from kompat.cluster.member import Member
-from kompat.cluster.membership import broker_told
 from kompat.cluster.records import BrokerUnregistered, ClusterCodec, ClusterRecord, PartitionAssigned, TopicDeleted
 from kompat.cluster.requests import ConfigChange, ConfigReplacement, MorePartitions, NewTopic, Reassignment
 from kompat.cluster.settings import SettingsView
@@ -38,6 +36,9 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.log.manager import Logs
 from kompat.log.partition import Partition
 from kompat.types import LeaderEpoch, LogId, NodeId, Offset, ProducerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kompat.cluster.member import Member
 
 __all__ = ["ClusterService", "PartitionState", "Topic"]
 
@@ -326,6 +327,8 @@ class ClusterService(SettingsView):
         await self._run(lambda machine: machine.unregister(node_id))
 
     async def _join(self, told: dict[str, Any]) -> None:
+        from kompat.cluster.membership import broker_told  # only in a cluster
+
         await self._run(lambda machine: machine.join(broker_told(told), cluster_id=_new_cluster_id()))
 
     async def _arrived(self, told: Sequence[Any]) -> None:
