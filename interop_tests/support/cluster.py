@@ -73,7 +73,7 @@ class Cluster:
 
     # -- asking ----------------------------------------------------------------------------------------------------
     def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "socket.timeout.ms": 5000})
 
     def create(self, hint: str = "t", partitions: int = 1, factor: int = 3, **configs: str) -> str:
         name = fresh_name(hint)
