@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from kompat.cluster.member import Member
 from kompat.cluster.service import ClusterService
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.manager import Logs
@@ -14,6 +13,9 @@ from kompat.share.records import ShareKey
 from kompat.share.requests import TopicIdPartition
 from kompat.share.service import ShareService
 from kompat.types import LogId
+
+if TYPE_CHECKING:
+    from kompat.cluster.member import Member
 
 SHARES = "__share_group_state"
 
