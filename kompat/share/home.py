@@ -7,15 +7,18 @@ changes are sent to it one after the other; those that are made while one is on 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kompat.errors import KafkaError
+from kompat.errors import ErrorCode, KafkaError
 from kompat.log.commit import Pending, settle
 from kompat.share.homes import PASSING, Homes, Keeper
 from kompat.share.machine.messages import Update, merged
 from kompat.share.machine.state import Fence, Writing
 from kompat.share.records import ShareKey
+
+logger = logging.getLogger(__name__)
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -81,4 +84,7 @@ class Home:
             await self._homes.write(self._place, self._key, update, self.fence, writing)
         except KafkaError as error:
             return error
+        except Exception as bug:  # those that wait behind it must hear of it, too
+            logger.exception("the state of %s could not be sent", self._key)
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(bug).__name__}: {bug}")
         return None

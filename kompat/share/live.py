@@ -264,6 +264,9 @@ class LivePartition:
             made = self._decide(change.what)
         except KafkaError as refusal:
             made = _broken(refusal)
+        except Exception as bug:  # whoever waits hears of it
+            logger.exception("a change of %s failed", self.key)
+            made = _broken(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(bug).__name__}: {bug}"))
         made.add_done_callback(lambda done: settle(promise, done.error))
 
     def _failed(self, change: _Change, error: KafkaError) -> Pending:

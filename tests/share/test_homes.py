@@ -89,6 +89,25 @@ async def test_a_write_whose_answer_got_lost_is_written_once_and_answered(shops:
     assert (await shop.service.offsets.describe(GROUP, TopicIdPartition(ORDERS, 0))).start_offset == 2
 
 
+async def test_a_bug_on_the_way_to_the_other_broker_keeps_nobody_waiting(
+    shops: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = Far(shops())
+    shop = shops(elsewhere=far)
+    await shop.produce(2)
+    await shop.fetch_offsets("alice")
+
+    async def broken(*_: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(far, "ask_home", broken)
+        async with asyncio.timeout(30):
+            error = await shop.acknowledge("alice", (0, 1, ACCEPT))
+    assert error is not None
+    assert await shop.fetch_offsets("bob") == [0, 1]  # loaded anew, from what is kept
+
+
 async def test_changes_that_are_made_while_one_is_on_its_way_go_together(shops: Any) -> None:
     far = Far(shops())
     shop = shops(elsewhere=far)
