@@ -1,8 +1,9 @@
 """Fetching where a partition has several replicas: from which of them, and who is sent elsewhere (KIP-392, KIP-951).
 
-A consumer may read from a follower, as far as that knows things to be committed. One that tells its rack is sent to a replica
-there, if `replica.selector.class` is Kafka's rack-aware one. Who asks a follower for more than it has is sent to the leader: to
-say that the offset is out of range would make the consumer begin elsewhere.
+A consumer that tells its rack is sent to a replica there, if `replica.selector.class` is Kafka's rack-aware one, and may read
+from it as far as that knows things to be committed. Who asks a follower for more than it has is sent to the leader: to say
+that the offset is out of range would make the consumer begin elsewhere. All others read from the leader alone: a follower,
+and one that is about to lead, hears a little later what is committed, and the high watermark would fall.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Replicas:
         """Raises NOT_LEADER_OR_FOLLOWER where it cannot be read here."""
         if partition.replica is None or partition.replica.is_leading:
             return
-        if self._ctx.api_version < FROM_FOLLOWERS or wanted.fetch_offset > partition.log_end_offset:
+        may_follow = self._rack and self._ctx.api_version >= FROM_FOLLOWERS
+        if not may_follow or wanted.fetch_offset > partition.log_end_offset:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def preferred(self, partition: Partition, wanted: Wanted) -> int:

@@ -179,15 +179,17 @@ def test_what_was_acknowledged_is_read_from_any_replica(three: RunningCluster, a
     assert written.error_code == ErrorCode.NONE
 
     for node in three.brokers:
-        found = until(lambda node=node: fetch(three, node, name).records, f"broker {node} has the record")  # type: ignore[misc]
+        rack = f"rack-{node}"
+        found = until(lambda n=node, r=rack: fetch(three, n, name, rack=r).records, f"broker {node} has the record")  # type: ignore[misc]
         assert found == fetch(three, led.leader_id, name).records
-        assert fetch(three, node, name).high_watermark == 1
+        assert fetch(three, node, name, rack=rack).high_watermark == 1
 
 
-def test_an_old_client_reads_from_the_leader_only(three: RunningCluster) -> None:
+def test_an_old_client_and_one_without_a_rack_read_from_the_leader_only(three: RunningCluster) -> None:
     create(three, "old", [1, 2])
     led = leader(three, "old").leader_id
 
+    assert fetch(three, 3 - led, "old").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert fetch(three, led, "old", version=10).error_code == ErrorCode.NONE
     assert fetch(three, 3 - led, "old", version=10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert fetch(three, 3, "old").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -198,7 +200,8 @@ def test_a_follower_does_not_say_that_an_offset_is_out_of_range(three: RunningCl
     led = leader(three, "beyond").leader_id
 
     assert fetch(three, led, "beyond", offset=9).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert fetch(three, 3 - led, "beyond", offset=9).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    beyond = fetch(three, 3 - led, "beyond", offset=9, rack=f"rack-{3 - led}")
+    assert beyond.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_consumer_is_sent_to_the_replica_in_its_rack(three: RunningCluster) -> None:
