@@ -163,9 +163,7 @@ class Replica(ReplicaCore):
     def require_in_sync(self) -> None:
         """Raises NOT_ENOUGH_REPLICAS where fewer are in sync than the topic's min.insync.replicas."""
         if not self.is_leading:
-            raise not_leader(
-                ""
-            )  # who has lost the lead knows of nobody in sync, and clients would come again and again
+            raise not_leader("")  # knows of nobody in sync; clients have to look for the new leader
         least = self.partition.config.min_insync_replicas
         if least > 1 and len(self.in_sync()) < least:
             reason = f"{len(self.in_sync())} replicas are in sync, and {least} have to be"
