@@ -18,12 +18,12 @@ mkdir -p .stamps
 exec 9>.stamps/lock
 flock 9
 
-install_kcat() {
-  command -v kcat >/dev/null && return
-  [ "$(id -u)" = 0 ] || die "kcat is missing: apt-get install kcat"
+ensure() { # COMMAND PACKAGE
+  command -v "$1" >/dev/null && return
+  [ "$(id -u)" = 0 ] || die "$1 is missing: apt-get install $2"
   need apt-get
   apt-get update -q >/dev/null
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends kcat >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$2" >/dev/null
 }
 
 build_java() {
@@ -43,6 +43,8 @@ build_go() {
   stamp go "$hash"
 }
 
-install_kcat
+ensure kcat kcat
+# For networks of the tests' own, which only root may have; others do without.
+if [ "$(id -u)" = 0 ]; then ensure tc iproute2; fi
 build_java
 build_go
