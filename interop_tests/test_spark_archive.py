@@ -145,6 +145,15 @@ def test_the_archive_equals_the_log_though_driver_and_broker_are_killed(
     assert left == sorted(reader.load(place).files)
 
 
+def submitted(*arguments: str) -> str:
+    """What a job prints that spark-submit runs."""
+    binaries = Path(sys.executable).parent
+    command = [str(binaries / "spark-submit"), "--master", "local[1]", str(ROOT / "spark" / "submit.py"), *arguments]
+    environment = clean_environment(PATH=f"{binaries}{os.pathsep}{os.environ['PATH']}")
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=JOB_SECONDS)
+    return done.stdout
+
+
 def test_a_new_checkpoint_archives_nothing_twice(
     start_broker: StartBroker, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -167,6 +176,7 @@ def test_a_new_checkpoint_archives_nothing_twice(
 
     for name in names:
         assert archived(home, name) == expected[name]
+    assert f"{sum(map(len, expected.values()))} records" in submitted("archive", "show", "--archive", str(home))
 
 
 def test_aborted_records_are_not_archived(start_broker: StartBroker, spark: SparkSession, tmp_path: Path) -> None:

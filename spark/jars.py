@@ -112,7 +112,8 @@ def _brought_by_pyspark() -> set[str]:
 def _pyspark_jars() -> Path:
     import pyspark
 
-    return Path(pyspark.__file__).parent / "jars"
+    home = os.environ.get("SPARK_HOME")  # of spark-submit, which has its Python code elsewhere
+    return (Path(home) if home else Path(pyspark.__file__).parent) / "jars"
 
 
 def _artifact(jar: Path) -> str:

@@ -29,9 +29,11 @@ def open_session(name: str, *, master: str | None = None, settings: Mapping[str,
 
     `master` None leaves the choice to spark-submit, and is local without it.
     """
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit, whose settings are in the JVM that it has started
+        SparkContext._ensure_initialized()
     given = SparkConf()
     is_submitted = given.contains("spark.submit.deployMode") or given.contains("spark.master")
     chosen = master or (None if is_submitted else LOCAL)
