@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
 
 from kompat.clock import Clock
 from kompat.coordination import reading
@@ -96,7 +96,7 @@ class Runtime(Generic[M, R]):
         refusal: KafkaError | None = None
         try:
             while not self._is_loaded or self._is_snapshot_due():
-                await (self._snapshot() if self._is_loaded else self.load())
+                await (self._snapshot() if self._is_loaded else self._loaded())
             if self._is_patient:
                 self._follow_clock()
             try:
@@ -107,13 +107,17 @@ class Runtime(Generic[M, R]):
                 self._carry_out(decision)
             await self._tail.wait()  # what it was refused for may not be committed yet either
         except KafkaError as failure:
-            code = self._failures.get(failure.code)
-            if code is None:
-                raise
-            raise KafkaError(code, failure.message) from failure
+            self._tell(failure)
         if refusal is not None:
             raise refusal
         return decision.reply
+
+    def _tell(self, failure: KafkaError) -> NoReturn:
+        """In the words of those who ask, for they know nothing of logs."""
+        code = self._failures.get(failure.code)
+        if code is None:
+            raise failure
+        raise KafkaError(code, failure.message) from failure
 
     def run_now(self, command: Callable[[M], Decision[R, T]]) -> tuple[T, Pending] | None:
         """As `run`, without a coroutine: the reply, and the promise that it may be given. None: `run` has to wait first."""
@@ -176,8 +180,15 @@ class Runtime(Generic[M, R]):
         """This broker leads the partition from now on: take up what was under way."""
         self.resign()
         self._is_leading = True
-        self._loading = asyncio.ensure_future(self._load())
-        return self._loading
+        self._loading = loading = asyncio.ensure_future(self._load())
+        loading.add_done_callback(self._taken_up)
+        return loading
+
+    def _taken_up(self, loading: asyncio.Task[None]) -> None:
+        """What was under way cannot wait until somebody asks: another load is due, where this one has failed."""
+        if not loading.cancelled() and loading.exception() is not None and self._loading is loading:
+            self._loading = None
+            self._discard()
 
     def resign(self) -> None:
         """Another broker leads the partition, or will: what it writes makes this machine's state void."""
@@ -190,6 +201,12 @@ class Runtime(Generic[M, R]):
     # -- loading ---------------------------------------------------------------------------------------------------
     async def load(self) -> None:
         """Build the machine from its snapshot and the log after it."""
+        try:
+            await self._loaded()
+        except KafkaError as failure:
+            self._tell(failure)
+
+    async def _loaded(self) -> None:
         while not self._is_loaded:
             if not self._is_leading:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -32,8 +32,6 @@ AFTER_A_BUG_SECONDS = 5.0  # not at once: what fails for ever would do nothing e
 ADD_RETRY_SECONDS = 0.02  # while the previous transaction's markers are on their way
 ADD_RETRIES = 5
 EPOCH_BUMPING_CLIENT = 2
-# Another end has been written to the partition already: a later one, or this one by a later coordinator.
-_WRITTEN_LATER = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +93,7 @@ class TransactionService:
         self.elsewhere: Elsewhere | None = None  # set from above, where there are other brokers
 
     def _runtime(self, partition: Partition) -> Runtime[TransactionMachine, Record]:
-        listener = _Completer(self, partition)
+        listener = _Completer(self)
         runtime: Runtime[TransactionMachine, Record] = Runtime(
             self._make,
             TransactionCodec(),
@@ -120,6 +118,9 @@ class TransactionService:
     def following(self, partition: Partition) -> None:
         """It does not any more: whoever does completes them."""
         self._shards.resign(partition)
+        for transactional_id, task in self._completing.items():
+            if self._shards.known_place(transactional_id) == partition.index:
+                task.cancel()
 
     async def close(self) -> None:
         self._is_closed = True
@@ -242,9 +243,7 @@ class TransactionService:
         return found
 
     # -- completing ------------------------------------------------------------------------------------------------
-    def complete_soon(
-        self, runtime: Runtime[TransactionMachine, Record], coordinator_epoch: int, transactional_id: str
-    ) -> None:
+    def complete_soon(self, runtime: Runtime[TransactionMachine, Record], transactional_id: str) -> None:
         """To be called when the prepared end is committed."""
         if transactional_id in self._completing:
             self._again.add(transactional_id)  # that task may be about to end, and this may be the next transaction
@@ -252,64 +251,71 @@ class TransactionService:
 
         def again() -> None:
             if not self._is_closed:
-                self.complete_soon(runtime, coordinator_epoch, transactional_id)
+                self.complete_soon(runtime, transactional_id)
 
         def ended(task: asyncio.Task[None]) -> None:
             del self._completing[transactional_id]
             is_due = transactional_id in self._again
             self._again.discard(transactional_id)
-            if task.cancelled():
-                return
-            if (error := task.exception()) is not None:
+            if not task.cancelled() and (error := task.exception()) is not None:
                 logger.error("the end of transaction %s could not be carried out", transactional_id, exc_info=error)
                 asyncio.get_running_loop().call_later(AFTER_A_BUG_SECONDS, again)
             elif is_due:
                 again()
 
-        task = asyncio.ensure_future(self._complete(runtime, coordinator_epoch, transactional_id))
+        task = asyncio.ensure_future(self._complete(_Term(runtime), transactional_id))
         self._completing[transactional_id] = task
         task.add_done_callback(ended)
 
-    async def _complete(
-        self, runtime: Runtime[TransactionMachine, Record], coordinator_epoch: int, transactional_id: str
-    ) -> None:
-        prepared = runtime.machine.find(transactional_id)
+    async def _complete(self, term: _Term, transactional_id: str) -> None:
+        prepared = term.runtime.machine.find(transactional_id)
         if prepared is None or prepared.state not in PREPARED:
             return None
         marker = Marker(
             producer_id=prepared.producer_id,
             producer_epoch=prepared.producer_epoch,
             commit=prepared.state is State.PREPARE_COMMIT,
-            coordinator_epoch=coordinator_epoch,
+            coordinator_epoch=term.epoch,
         )
         producer = Producer(prepared.producer_id, prepared.producer_epoch)
-        await asyncio.gather(*(self._persist(runtime, partition, marker) for partition in prepared.partitions))
+        await asyncio.gather(*(self._persist(term, partition, marker) for partition in prepared.partitions))
         patience = _Patience(f"the end of transaction {transactional_id} is not recorded yet")
-        while _is_ours(runtime):
+        while term.lasts:
             try:
-                return await runtime.run(lambda m: m.complete(transactional_id, producer, now=self._clock.now()))
+                return await term.runtime.run(lambda m: m.complete(transactional_id, producer, now=self._clock.now()))
             except KafkaError as error:
                 await patience.wait(error)
         return None
 
-    async def _persist(
-        self, runtime: Runtime[TransactionMachine, Record], partition: TopicPartition, marker: Marker
-    ) -> None:
+    async def _persist(self, term: _Term, partition: TopicPartition, marker: Marker) -> None:
         """Until it is written: a decided end is never given up, but to the next coordinator."""
         patience = _Patience(f"the end marker for {partition} is not written yet")
-        while _is_ours(runtime):
+        while term.lasts:
             try:
                 return await self._markers.write(partition, marker)
             except KafkaError as error:
-                if error.code in _WRITTEN_LATER:
-                    return None
+                if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                    return None  # a later end has been written there already
                 await patience.wait(error)
         return None
 
 
-def _is_ours(runtime: Runtime[TransactionMachine, Record]) -> bool:
-    """An operator may delete the topic, and another broker may lead it."""
-    return runtime.is_leading and not runtime.partition.is_dropped
+class _Term:
+    """The time that this broker coordinates a partition's transactions, from now on until another one has.
+
+    Should it come back, it begins anew: others may have ended the transaction, and its producer may have begun the next,
+    which a marker that is late must not end.
+    """
+
+    def __init__(self, runtime: Runtime[TransactionMachine, Record]) -> None:
+        self.runtime = runtime
+        self.epoch = runtime.partition.leader_epoch
+
+    @property
+    def lasts(self) -> bool:
+        """An operator may delete the topic, too."""
+        partition = self.runtime.partition
+        return self.runtime.is_leading and partition.leader_epoch == self.epoch and not partition.is_dropped
 
 
 class _Patience:
@@ -334,9 +340,8 @@ def _log_failure(done: asyncio.Future[None]) -> None:
 class _Completer:
     """Hears from one partition's runtime what is committed, and sees to the prepared ends among it."""
 
-    def __init__(self, service: TransactionService, partition: Partition) -> None:
+    def __init__(self, service: TransactionService) -> None:
         self._service = service
-        self._partition = partition
         self.runtime: Runtime[TransactionMachine, Record] | None = None
 
     def loaded(self) -> None:
@@ -349,4 +354,4 @@ class _Completer:
     def _see_to(self, prepared: Iterable[Transaction]) -> None:
         if self.runtime is not None:
             for each in prepared:
-                self._service.complete_soon(self.runtime, self._partition.leader_epoch, each.transactional_id)
+                self._service.complete_soon(self.runtime, each.transactional_id)

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from kompat.errors import ErrorCode, KafkaError
 from kompat.txn import service
 from kompat.txn.service import Marker
-from kompat.types import TopicPartition
+from kompat.types import LeaderEpoch, TopicPartition
 from tests.txn.world import DATA, ID, MortalDisk, World, patiently
 
 LIVES = 10_000
@@ -63,4 +64,75 @@ async def test_an_end_that_a_bug_keeps_from_being_written_is_tried_again_but_not
 
     assert failures == 4
     assert asyncio.get_running_loop().time() - started > 0.14
+    await world.stop()
+
+
+# -- in a cluster: another broker may coordinate them ------------------------------------------------------------------
+async def test_a_broker_that_coordinates_again_does_not_end_the_next_transaction_with_a_late_marker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was away while its marker could not be written: another one may have ended that transaction since."""
+    world = World(MortalDisk(LIVES, keeps_last=True))
+    producer = await world.init()
+    await world.transactions.add_partitions(ID, producer, DATA[:1], client_version=0)
+    [runtime] = world.transactions._shards.all()
+    write, tried = world.write, asyncio.Event()
+    epochs: list[int] = []
+
+    async def out_of_reach(partition: TopicPartition, marker: Marker) -> None:
+        tried.set()
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    async def noted(partition: TopicPartition, marker: Marker) -> None:
+        epochs.append(marker.coordinator_epoch)
+        await write(partition, marker)
+
+    monkeypatch.setattr(world, "write", out_of_reach)
+    await world.transactions.end(ID, producer, commit=True, client_version=0)
+    await tried.wait()
+    world.transactions.following(runtime.partition)
+    monkeypatch.setattr(world, "write", noted)
+    runtime.partition.leader_epoch = LeaderEpoch(7)
+    world.transactions.leading(runtime.partition)
+
+    await patiently(lambda: world.transactions.init_producer(ID, 1000, None))
+    assert epochs == [7]
+    await world.stop()
+
+
+async def test_an_end_that_a_partition_refuses_of_an_older_coordinator_is_not_taken_for_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who is fenced has been followed by another one; until that is known here, nothing is."""
+    monkeypatch.setattr(service, "RETRY_SECONDS", 0.001)
+    world = World(MortalDisk(LIVES, keeps_last=True))
+    producer = await world.init()
+    await world.transactions.add_partitions(ID, producer, DATA[:1], client_version=0)
+    refusals = asyncio.Semaphore(0)
+
+    async def fenced(partition: TopicPartition, marker: Marker) -> None:
+        refusals.release()
+        raise KafkaError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+
+    monkeypatch.setattr(world, "write", fenced)
+    await world.transactions.end(ID, producer, commit=True, client_version=0)
+    async with asyncio.timeout(10):
+        for _ in range(3):
+            await refusals.acquire()
+    assert _state(world) == "PrepareCommit"
+    await world.stop()
+
+
+async def test_who_asks_a_broker_that_leaves_off_coordinating_is_told_to_look_for_another() -> None:
+    """Also where the question comes while the transactions are taken up: other words would end the producer."""
+    world = World(MortalDisk(LIVES, keeps_last=True))
+    await world.init()
+    [runtime] = world.transactions._shards.all()
+    asked = [asyncio.ensure_future(world.init()), asyncio.ensure_future(world.transactions.describe(ID))]
+    asyncio.get_running_loop().call_soon(world.transactions.following, runtime.partition)  # after they have asked
+    world.transactions.leading(runtime.partition)
+
+    for outcome in await asyncio.gather(*asked, return_exceptions=True):
+        assert isinstance(outcome, KafkaError)
+        assert outcome.code is ErrorCode.NOT_COORDINATOR
     await world.stop()

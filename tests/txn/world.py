@@ -118,7 +118,13 @@ class World:
 
     async def write(self, partition: TopicPartition, marker: Marker) -> None:
         if partition == HOME:
-            await self.groups.end_transaction(0, marker.producer_id, marker.producer_epoch, commit=marker.commit)
+            await self.groups.end_transaction(
+                0,
+                marker.producer_id,
+                marker.producer_epoch,
+                commit=marker.commit,
+                coordinator_epoch=marker.coordinator_epoch,
+            )
             return
         batch = control_batch(
             ControlType.COMMIT if marker.commit else ControlType.ABORT,
