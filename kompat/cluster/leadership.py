@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
 from kompat.cluster.leaders import Led
@@ -9,6 +10,8 @@ from kompat.cluster.network import Network
 from kompat.cluster.replicas import Replica
 from kompat.log.partition import Partition
 from kompat.types import LeaderEpoch, LogId, NodeId
+
+GRACE = 0.5  # seconds without a leader, until that is told
 
 
 class Watcher(Protocol):
@@ -70,14 +73,23 @@ class Leadership:
 
     def following(self, partition: Partition, leader: NodeId | None, epoch: LeaderEpoch) -> None:
         log_id = partition.log_id
-        was_led = self._led.pop(log_id, None)
-        if was_led is not None:
-            known = self._network.leaders.of(log_id)
-            if known is not None and known.leader == self._network.me:
-                self._network.announce(log_id, Led(None, known.epoch, known.in_sync))
-        self._network.elected(log_id, Led(leader, epoch, ()))
+        self._led.pop(log_id, None)
+        if leader is not None:
+            self._network.elected(log_id, Led(leader, epoch, ()))
+        else:
+            # Mostly another leads a moment later. Clients that are told of nobody meanwhile only wait longer, or give up.
+            asyncio.get_running_loop().call_later(GRACE, self._nobody_leads, log_id, epoch)
         for watcher in self._watchers:
             watcher.following(partition)
+
+    def _nobody_leads(self, log_id: LogId, epoch: LeaderEpoch) -> None:
+        known = self._network.leaders.of(log_id)
+        if log_id in self._led or known is None:
+            return
+        if known.leader == self._network.me:
+            self._network.announce(log_id, Led(None, known.epoch, known.in_sync))
+        elif known.epoch < epoch:
+            self._network.elected(log_id, Led(None, epoch, ()))
 
     def members_changed(self, partition: Partition) -> None:
         if partition.log_id in self._led:

@@ -6,7 +6,7 @@ import asyncio
 
 from kompat.cluster import leaders
 from kompat.cluster.leaders import Announcement, Led
-from kompat.cluster.leadership import Leadership
+from kompat.cluster.leadership import GRACE, Leadership
 from kompat.cluster.state import Address, Broker
 from kompat.errors import PeerTimeout, PeerUnavailable
 from kompat.log.partition import Partition
@@ -182,6 +182,26 @@ async def test_a_lead_is_told_with_who_is_in_sync_and_so_is_its_loss() -> None:
     leadership.following(log, TWO, LeaderEpoch(2))
     assert net.leaders.of(LOG) == Led(TWO, LeaderEpoch(2), (ME,))
     assert not leadership.is_led(LOG)
+    await net.close()
+
+
+async def test_a_lead_that_nobody_takes_over_is_told_of_after_a_moment() -> None:
+    net = network(Links(), TWO)
+    leadership, log = leading(net, Copy(ME, TWO))
+    leadership.following(log, None, LeaderEpoch(1))
+    assert net.leaders.of(LOG) == Led(ME, LeaderEpoch(1), (ME, TWO))  # another may lead at once
+
+    assert await net.until(lambda: net.leaders.of(LOG) == Led(None, LeaderEpoch(1), (ME, TWO)), 5)
+    await net.close()
+
+
+async def test_a_lead_that_is_taken_over_at_once_is_never_told_to_be_nobodys() -> None:
+    net = network(Links(), TWO, lost_after=60)
+    leadership, log = leading(net, Copy(ME, TWO))
+    leadership.following(log, None, LeaderEpoch(2))
+    leadership.following(log, TWO, LeaderEpoch(2))
+
+    assert not await net.until(lambda: net.leaders.of(LOG) != Led(TWO, LeaderEpoch(2), (ME, TWO)), 2 * GRACE)
     await net.close()
 
 
