@@ -76,6 +76,7 @@ class Three:
         assert isinstance(outcome, Topic), outcome
         for index, leader in enumerate(leaders):
             await until(lambda index=index, leader=leader: self.leader(outcome, index) == {leader})
+            await until(lambda index=index, leader=leader: self.log(leader, name, index).is_led)
         return outcome
 
     def leader(self, topic: Topic, index: int) -> set[int | None]:
