@@ -50,7 +50,7 @@ from kompat.groups.machine.topics import Topics
 from kompat.groups.records import Assignment, EndTransaction, GroupRecord, OffsetCommit
 from kompat.groups.share_states import Keeper, ShareStates
 from kompat.log.partition import Partition
-from kompat.types import NO_PRODUCER, Offset, ProducerEpoch, ProducerId, TopicPartition
+from kompat.types import NO_PRODUCER, Offset, ProducerEpoch, ProducerId
 
 logger = logging.getLogger(__name__)
 
@@ -174,8 +174,9 @@ class GroupService:
         return max((Offset(offset) for offset in found if offset is not None), default=None)
 
     # -- members ---------------------------------------------------------------------------------------------------
-    async def home_of(self, group_id: str) -> TopicPartition:
-        return self._topic_partition(await self._shards.home(group_id))
+    async def home_of(self, group_id: str) -> int:
+        """The partition of the offsets that a group lives in, whoever coordinates it."""
+        return await self._shards.place(group_id)
 
     async def join(self, request: JoinRequest) -> JoinReply:
         reply: asyncio.Future[JoinReply] = asyncio.get_running_loop().create_future()
@@ -272,28 +273,44 @@ class GroupService:
     # -- groups as a whole -----------------------------------------------------------------------------------------
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, ErrorCode]:
         """A share group only goes when all its states are gone."""
-        named = list(group_ids)
-        shared = await self._at_homes(named, lambda ids: lambda m: m.begin_share_deletion(ids, self._clock.now()))
-        failed = await self._share_states.delete_all(shared)
-        left = [group_id for group_id in named if group_id not in failed]
-        deleted = await self._at_homes(left, lambda ids: lambda m: m.delete_groups(ids, self._clock.now()))
+        named, failed = list(group_ids), {}
+
+        def keep(group_id: str, error: ErrorCode) -> tuple[str, Assignment]:
+            failed[group_id] = error
+            return group_id, {}
+
+        begun = await self._at_homes(named, lambda ids: lambda m: m.begin_share_deletion(ids, self._clock.now()), keep)
+        failed |= await self._share_states.delete_all(each for each in begun if each[0] not in failed)
+        deleted = await self._at_homes(
+            (group_id for group_id in named if group_id not in failed),
+            lambda ids: lambda m: m.delete_groups(ids, self._clock.now()),
+            lambda group_id, error: (group_id, error),
+        )
         return {**dict(deleted), **failed}
 
     async def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
         found: list[ListedGroup] = []
         for runtime in self._shards.all():
-            listed = await self._run(runtime, lambda m: m.list_groups(states, types))
-            found += listed
+            try:
+                listed = await self._run(runtime, lambda m: m.list_groups(states, types))
+                found += listed
+            except KafkaError as error:
+                if error.code is not ErrorCode.NOT_COORDINATOR:
+                    raise  # else another broker tells of them
         return found
 
     async def describe_groups(self, group_ids: Iterable[str], api_version: int) -> list[DescribedGroup]:
-        return await self._at_homes(group_ids, lambda ids: lambda m: m.describe_groups(ids, api_version))
+        return await self._at_homes(
+            group_ids, lambda ids: lambda m: m.describe_groups(ids, api_version), DescribedGroup
+        )
 
     async def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
-        return await self._at_homes(group_ids, lambda ids: lambda m: m.describe_consumer_groups(ids))
+        return await self._at_homes(
+            group_ids, lambda ids: lambda m: m.describe_consumer_groups(ids), DescribedConsumerGroup
+        )
 
     async def describe_share_groups(self, group_ids: Iterable[str]) -> list[DescribedShareGroup]:
-        return await self._at_homes(group_ids, lambda ids: lambda m: m.describe_share_groups(ids))
+        return await self._at_homes(group_ids, lambda ids: lambda m: m.describe_share_groups(ids), DescribedShareGroup)
 
     # -- where share groups begin ----------------------------------------------------------------------------------
     async def share_partitions(self, group_id: str) -> Assignment:
@@ -310,16 +327,22 @@ class GroupService:
 
     # -- running ---------------------------------------------------------------------------------------------------
     async def _at_homes(
-        self, group_ids: Iterable[str], command: Callable[[list[str]], Command[tuple[T, ...]]]
+        self,
+        group_ids: Iterable[str],
+        command: Callable[[list[str]], Command[tuple[T, ...]]],
+        refused: Callable[..., T],
     ) -> list[T]:
-        """Ask each partition about those of the groups that live there."""
-        homes: dict[Groups, list[str]] = defaultdict(list)
+        """Ask each partition about those of the groups that live there; `refused`: what is said of those whose partition fails."""
+        homes: dict[int, list[str]] = defaultdict(list)
         for group_id in dict.fromkeys(group_ids):
-            homes[await self._shards.home(group_id)].append(group_id)
+            homes[await self._shards.place(group_id)].append(group_id)
         found: list[T] = []
-        for runtime, ids in homes.items():
-            answered = await self._run(runtime, command(ids))
-            found += answered
+        for ids in homes.values():
+            try:
+                answered = await self._at_home(ids[0], command(ids))
+                found += answered
+            except KafkaError as error:
+                found += [refused(group_id=group_id, error=error.code) for group_id in ids]
         return found
 
     async def _at_home(self, group_id: str, command: Command[T]) -> T:
@@ -329,9 +352,6 @@ class GroupService:
         outcome = await runtime.run(command)
         _deliver(outcome)
         return outcome.reply
-
-    def _topic_partition(self, runtime: Groups) -> TopicPartition:
-        return TopicPartition(runtime.partition.topic, runtime.partition.index)
 
 
 def _deliver(outcome: Outcome[Any]) -> None:

@@ -1,23 +1,25 @@
 """AddOffsetsToTxn (key 25, v0-4): make a group's offsets part of a producer's transaction.
 
-What is added is the partition of `__consumer_offsets` that the group lives in. Clients that speak transaction.version 2
-do not ask: TxnOffsetCommit adds it for them.
+What is added is the partition of `__consumer_offsets` that the group lives in, whichever broker leads that. Clients that
+speak transaction.version 2 do not ask: TxnOffsetCommit adds it for them.
 """
 
 from __future__ import annotations
 
+from kompat.cluster.names import CONSUMER_OFFSETS
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.fencing import fenced_as
 from kompat.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kompat.txn.machine import Producer
+from kompat.types import TopicPartition
 
 FIRST_VERSION_WITH_FENCED = 2
 OLD_CLIENT = 0
 
 
 async def handle(ctx: Context, req: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    home = await ctx.services.groups.home_of(req.group_id)
+    home = TopicPartition(CONSUMER_OFFSETS, await ctx.services.groups.home_of(req.group_id))
     producer = Producer(req.producer_id, req.producer_epoch)
     with fenced_as(ctx, FIRST_VERSION_WITH_FENCED):
         await ctx.services.transactions.add_partitions(

@@ -6,6 +6,7 @@ not; below, AddOffsetsToTxn must have. v3+ lets the group's member be checked as
 
 from __future__ import annotations
 
+from kompat.cluster.names import CONSUMER_OFFSETS
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import CommitRequest
 from kompat.handlers.base import Api, Context, Versions
@@ -14,6 +15,7 @@ from kompat.handlers.offset_commit import committed
 from kompat.handlers.transactional_produce import Guard, is_open, verified
 from kompat.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kompat.txn.machine import Producer
+from kompat.types import TopicPartition
 
 FIRST_VERSION_WITH_ABORTABLE = 4
 FIRST_VERSION_THAT_ADDS = 5
@@ -61,10 +63,10 @@ async def _commit(ctx: Context, req: TxnOffsetCommitRequest, named: list[NamedTo
 
 async def _take_part(ctx: Context, req: TxnOffsetCommitRequest) -> Guard | None:
     """See to it that the group's home is in the transaction, so that its end is written there."""
-    home = await ctx.services.groups.home_of(req.group_id)
+    home = TopicPartition(CONSUMER_OFFSETS, await ctx.services.groups.home_of(req.group_id))
     partition = ctx.services.logs.find(home.topic, home.partition)
-    if partition is None:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if partition is None or not partition.is_led:
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)
     producer = Producer(req.producer_id, req.producer_epoch)
     if is_open(partition, producer):
         return Guard(partition, producer.id)

@@ -254,7 +254,7 @@ class DescribedGroup:
     group_id: str
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
-    state: str
+    state: str = ""
     protocol_type: str = ""
     protocol_data: str = ""
     members: tuple[DescribedMember, ...] = ()
