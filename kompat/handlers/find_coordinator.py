@@ -6,6 +6,7 @@ cluster it is the broker that leads the partition of an internal topic that the 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from enum import IntEnum
@@ -43,9 +44,10 @@ async def handle(ctx: Context, req: FindCoordinatorRequest) -> FindCoordinatorRe
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     many = ctx.api_version >= FIRST_VERSION_WITH_MANY_KEYS
     keys = req.coordinator_keys if many else [req.key]
-    coordinators = [await _coordinator(ctx, req.key_type, key) for key in keys]
+    # All at once: each may have to wait for an election.
+    coordinators = await asyncio.gather(*(_coordinator(ctx, req.key_type, key) for key in keys))
     if many:
-        return FindCoordinatorResponse(coordinators=coordinators)
+        return FindCoordinatorResponse(coordinators=list(coordinators))
     only = coordinators[0]
     if only.error_code != ErrorCode.NONE:
         raise KafkaError(ErrorCode(only.error_code))

@@ -7,6 +7,7 @@ Between brokers it is the coordinator's word; an operator sends it to end a tran
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kompat.txn.service import Marker
@@ -40,9 +41,9 @@ async def handle(ctx: Context, req: WriteTxnMarkersRequest) -> WriteTxnMarkersRe
 
 
 async def _write(ctx: Context, partition: TopicPartition, marker: Marker) -> ErrorCode:
-    if ctx.services.logs.find(partition.topic, partition.partition) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
+        if ctx.services.logs.find(partition.topic, partition.partition) is None:
+            raise leadership.wrong_broker(ctx, ctx.services.cluster.topic(partition.topic), partition.partition)
         await ctx.services.transactions.write_marker(partition, marker)
     except KafkaError as error:
         return error.code
