@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from interop_tests.conftest import StartBroker
 from interop_tests.support.broker import AnyBroker, Broker
@@ -99,6 +99,24 @@ def test_a_reader_at_the_end_gets_past_slots(bootstrap: str, topics: Topics, cli
     found = client.consume(bootstrap, topic, 0, start=0, count=3)
 
     assert [(record.offset, record.value) for record in found] == [(3 + i, b"late") for i in range(3)]
+
+
+def test_a_reader_that_finds_slot_after_slot_is_told_of_no_error(bootstrap: str, topics: Topics) -> None:
+    """librdkafka takes an answer without a record for a sign that it asked for too little, and complains after the tenth."""
+    topic = topics.create()
+    reader, sent = consumer(bootstrap, **{"fetch.wait.max.ms": 10}), 15
+    reader.assign([TopicPartition(topic, 0, 0)])
+    for number in range(sent):
+        Confluent().produce(bootstrap, topic, [delayed(b"late", 3_600_000)])
+        deadline = time.monotonic() + 20
+        while reader.position([TopicPartition(topic, 0)])[0].offset <= number and time.monotonic() < deadline:
+            message = reader.poll(0.05)
+            assert message is None, message.error()
+            if reader.get_watermark_offsets(TopicPartition(topic, 0), cached=True)[1] > number:
+                break  # its answer has come, with a slot and nothing else
+    Confluent().produce(bootstrap, topic, [Message(value=b"now")])
+
+    assert [(record.offset, record.value) for _, record in poll(reader, 1)] == [(sent, b"now")]
 
 
 def test_a_wrong_header_is_told_to_the_producer(bootstrap: str, topics: Topics) -> None:

@@ -20,7 +20,7 @@ from kompat.handlers.later import Later
 from kompat.handlers.leadership import wrong_broker
 from kompat.log.demand import Demand
 from kompat.log.partition import Isolation, Partition, ReadResult
-from kompat.log.shells import is_shell
+from kompat.log.shells import as_control, is_shell
 from kompat.protocol.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -345,7 +345,8 @@ def _answer(found: _Found) -> PartitionResponse:
         response.high_watermark = read.high_watermark
         response.last_stable_offset = read.last_stable_offset
         response.log_start_offset = read.log_start_offset
-        response.records = read.buffers
+        is_hollow = read.buffers and is_shell(read.buffers[0])
+        response.records = [as_control(read.buffers[0])] if is_hollow else read.buffers
         if read.aborted is not None:
             response.aborted_transactions = [AbortedTransaction(a.producer_id, a.first_offset) for a in read.aborted]
     return response

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
-from kompat.protocol.records import read_header
+from kompat.protocol.records import Record, build_batch, read_header
 from kompat.types import Buffer, Offset
 
 AT_ONCE = 4096  # batches that one look passes over: it must not take long
@@ -18,6 +18,7 @@ _COUNT_AT = 57
 _LENGTH_AT = 8
 _LOG_OVERHEAD = 12
 _unpack = _COUNT.unpack_from
+_NO_KIND = b"\x00\x00\xff\xff"  # the key of a control record of a kind that there is not: every client passes over it
 
 
 def is_shell(buffer: Buffer) -> bool:
@@ -40,3 +41,14 @@ def after_shells(buffers: Sequence[Buffer]) -> tuple[list[Buffer], Offset | None
                 return [shell], Offset(read_header(shell).last_offset + 1)
             position = end
     return [], None
+
+
+def as_control(shell: Buffer) -> Buffer:
+    """A shell as it goes to a consumer that gets nothing else: as a control batch.
+
+    librdkafka takes an answer without any record for one that was too small for the next record. It asks for ever more, and
+    in the end tells its application of an error. A control record counts as one, and nobody is shown it.
+    """
+    header = read_header(shell)
+    record = Record(header.last_offset, max(0, header.max_timestamp), _NO_KIND, b"")
+    return build_batch([record], base_offset=header.base_offset, leader_epoch=header.leader_epoch, is_control=True)
