@@ -13,6 +13,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kompat.local_cluster import LocalCluster
+
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -88,21 +90,40 @@ class Process:
 
 
 def spawn(name: str, command: list[str], port: int, directory: Path) -> Process:
+    (process,) = launch_all(name, [(command, port, directory)])
+    return process
+
+
+def launch_all(name: str, wanted: list[tuple[list[str], int, Path]]) -> list[Process]:
+    """Brokers that are ready only when all of them are there: command, port and directory of each."""
+    started = time.perf_counter()
+    launched = [_launch(name, *each) for each in wanted]
+    try:
+        for process in launched:
+            _await(process, started)
+    except BaseException:
+        for process in launched:
+            process.stop()
+        raise
+    return launched
+
+
+def _launch(name: str, command: list[str], port: int, directory: Path) -> Process:
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "output.log"
-    started = time.perf_counter()
-    with log.open("wb") as out:
+    with log.open("ab") as out:
         # What is for the benchmarks is no setting of the broker's.
         environment = {name: value for name, value in os.environ.items() if name != "KOMPAT_BENCH_CACHE"}
         popen = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=environment)
-    process = Process(name, port, popen, log, pids=[popen.pid])
-    while not _answers(port):
-        if popen.poll() is not None or time.perf_counter() - started > 90:
-            process.stop()
-            raise RuntimeError(f"{name} did not start:\n{log.read_text()[-2000:]}")
+    return Process(name, port, popen, log, pids=[popen.pid])
+
+
+def _await(process: Process, started: float) -> None:
+    while not _answers(process.port):
+        if process.popen.poll() is not None or time.perf_counter() - started > 90:
+            raise RuntimeError(f"{process.name} did not start:\n{process.log.read_text()[-2000:]}")
         time.sleep(0.005)
     process.answered_after = time.perf_counter() - started
-    return process
 
 
 def kompat(port: int, directory: Path, *settings: str) -> Process:
@@ -139,3 +160,12 @@ def _take(sock: socket.socket, count: int) -> bytes:
             raise ConnectionError("the broker closed the connection")
         data += chunk
     return data
+
+
+def kompat_cluster(port: int, directory: Path, *settings: str) -> list[Process]:
+    """Three brokers, as `kompat cluster start` runs them, but without anybody who starts them again."""
+    flags = [part for setting in settings for part in ("--set", setting)]
+    cluster = LocalCluster(3, "127.0.0.1", port, 0, directory, flags)
+    cluster.prepare()
+    wanted = [(cluster.command(n), port + n - 1, directory / f"broker-{n}" / "output") for n in (1, 2, 3)]
+    return launch_all("kompat", wanted)

@@ -36,7 +36,8 @@ class Run:
 
     def create_topic(self, partitions: int = PARTITIONS) -> None:
         admin = AdminClient(self.config())
-        admin.create_topics([NewTopic(self.topic, partitions, 1)], request_timeout=30)[self.topic].result(35)
+        new = NewTopic(self.topic, partitions, self.options.get("factor", 1))
+        admin.create_topics([new], request_timeout=30)[self.topic].result(35)
 
     def delete_topic(self) -> None:
         admin = AdminClient(self.config())
