@@ -79,8 +79,9 @@ def ask(log: Log, offset: int, *, wait: int = 10_000, **fields: Any) -> Any:
 
 
 def records(response: FetchResponse) -> int:
-    buffers = response.responses[0].partitions[0].records or ()
-    return sum(read_header(buffer).record_count for buffer in buffers)
+    """Those that a consumer is shown."""
+    headers = map(read_header, response.responses[0].partitions[0].records or ())
+    return sum(header.record_count for header in headers if not header.is_control)
 
 
 async def test_a_fetch_that_finds_nothing_is_a_demand_and_gets_what_comes_of_it() -> None:
