@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,22 @@ def test_copies_are_exact_while_the_leaders_of_data_offsets_and_transactions_are
     for copy in scene.copies:
         assert read_all(cluster.bootstrap, copy.target, PARTITIONS) == wanted, copy.kind.name
     assert coverage(sent, scene.read_by).lost == []
+
+
+def test_internal_topics_have_all_their_replicas_however_early_they_are_asked_for(tmp_path: Path) -> None:
+    """Also where the first broker is ready before the others have registered."""
+    with cluster_of(tmp_path, 0, {"offsets.topic.num.partitions": "2"}) as young:
+        for _ in range(2):  # each is told of all
+            for number in (1, 2, 3):
+                young.add(number)
+
+        def ask(number: int) -> None:
+            young.start(number)
+            # The first that it does: whoever leads the offsets.
+            asker = Consumer({"bootstrap.servers": young.brokers[number].bootstrap, "group.id": "g", "log_level": 0})
+            asker.committed([TopicPartition("t", 0)], timeout=30)
+            asker.close()
+
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(ask, (1, 2, 3)))
+        assert [sorted(replicas) for _, replicas, _ in young.partitions(OFFSETS)] == [[1, 2, 3]] * 2

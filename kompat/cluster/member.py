@@ -219,6 +219,11 @@ class Member:
         if not await self.network.until(lambda: self.image().brokers.get(broker.node_id) == broker, REGISTERED_WITHIN):
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "this broker has not heard of its registration yet")
 
+    async def gathered(self) -> None:
+        """Wait a little for those that the cluster is to consist of: what is made before they register has too few replicas,
+        and nobody would notice until one of them is lost."""
+        await self.network.until(lambda: self.named.keys() <= self.image().brokers.keys(), REGISTERED_WITHIN)
+
     # -- leaders ---------------------------------------------------------------------------------------------------
     async def transfer(self, log_id: LogId, to: NodeId) -> None:
         """Have a partition's leader give the lead to another replica. Raises KafkaError, PeerError."""

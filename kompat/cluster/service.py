@@ -335,8 +335,10 @@ class ClusterService(SettingsView):
         topic, index, members = told
         await self._run(lambda machine: machine.arrived(UUID(topic), index, members))
 
-    async def _create(self, names: Sequence[str]) -> dict[str, tuple[int, str]]:
-        refused = await self._auto_create_here([name for name in names if name not in self.image.topics])
+    async def _create(self, wanted: Sequence[str]) -> dict[str, tuple[int, str]]:
+        if self.member is not None and any(map(names.is_internal, wanted)):
+            await self.member.gathered()
+        refused = await self._auto_create_here([name for name in wanted if name not in self.image.topics])
         return {name: (error.code, error.message) for name, error in refused.items()}
 
     async def _allocate(self, _: None) -> tuple[int, int]:
@@ -366,8 +368,12 @@ class ClusterService(SettingsView):
         return ProducerId(found)
 
     async def _next_block(self) -> range:
-        ask = self.member.controller.ask("producer-ids") if self.member is not None else self._allocate(None)
-        return range(*await ask)
+        if self.member is None:
+            return range(*await self._allocate(None))
+        try:
+            return range(*await self.member.controller.ask("producer-ids"))
+        except KafkaError as error:  # producers of every age come again when they hear this, and know of no controllers
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error
 
     def _allocated(self, done: asyncio.Future[range]) -> None:
         self._allocating = None
