@@ -17,6 +17,8 @@ from interop_tests.support.members.kinds import COPIERS, KINDS, Kind
 from interop_tests.support.partitions import read_all
 from interop_tests.support.trickle import Trickle
 from interop_tests.support.wait import until
+from interop_tests.support.worker import Worker
+from interop_tests.test_cluster import reassign, tool_on
 from kompat.coordination.shards import home_of
 
 PARTITIONS = 3
@@ -26,13 +28,16 @@ PROGRESS = 100
 # librdkafka adds partitions to its transactions itself, for Java's producer the brokers do.
 COPYING = {"confluent": ["confluent-range", "confluent-consumer"], "java": ["java-consumer"]}
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
-SETTINGS = FAST_GROUPS | {
-    "min.insync.replicas": "2",
-    "default.replication.factor": "3",
-    "offsets.topic.num.partitions": str(HOMES),
-    "transaction.state.log.num.partitions": str(HOMES),
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-}
+SETTINGS = (
+    FAST_GROUPS
+    | {
+        "transaction.state.log.min.isr": "1",  # they are to be moved to a single broker; what is acknowledged, a majority has
+        "default.replication.factor": "3",
+        "offsets.topic.num.partitions": str(HOMES),
+        "transaction.state.log.num.partitions": str(HOMES),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    }
+)
 
 pytestmark = [
     pytest.mark.skipif(external() is not None, reason="the broker under test is not ours to make a cluster of"),
@@ -169,13 +174,38 @@ def test_copies_are_exact_while_the_leaders_of_data_offsets_and_transactions_are
     finally:
         scene.close()
 
+    check(scene, sent)
+
+
+def check(scene: Scene, sent: dict[tuple[str, int, int], str]) -> None:
+    """Nothing is lost, and nothing is doubled in the copies."""
+    bootstrap = scene.cluster.bootstrap
     wanted: dict[int, list[str]] = {index: [] for index in range(PARTITIONS)}
     for (_, index, _), value in sorted(sent.items()):
         wanted[index].append(value)
-    assert read_all(cluster.bootstrap, scene.source, PARTITIONS) == wanted
+    assert read_all(bootstrap, scene.source, PARTITIONS) == wanted
     for copy in scene.copies:
-        assert read_all(cluster.bootstrap, copy.target, PARTITIONS) == wanted, copy.kind.name
+        assert read_all(bootstrap, copy.target, PARTITIONS) == wanted, copy.kind.name
     assert coverage(sent, scene.read_by).lost == []
+
+
+def test_copies_are_exact_while_offsets_and_transactions_move_to_other_brokers(
+    cluster: Cluster, java: Worker, tmp_path: Path
+) -> None:
+    """To one broker alone, to another one, and to all of them again."""
+    scene, tool = Scene(cluster, tmp_path), tool_on(java, cluster)
+    try:
+        with Trickle(cluster.bootstrap, scene.source, PARTITIONS, interval=INTERVAL) as trickle:
+            for replicas in ([1], [2], [3, 1, 2]):
+                scene.go_on()
+                for topic in (OFFSETS, TRANSACTIONS):
+                    reassign(tool, tmp_path / "moves", topic, *[replicas] * HOMES)
+            scene.go_on()
+            sent = trickle.finish()
+        scene.finish(len(sent))
+    finally:
+        scene.close()
+    check(scene, sent)
 
 
 def test_internal_topics_have_all_their_replicas_however_early_they_are_asked_for(tmp_path: Path) -> None:
