@@ -126,8 +126,10 @@ class Transactor(Client):
     def _run(self) -> None:
         while not self._stop.is_set():
             # A producer that cannot go on (its answer was lost for too long, say) is replaced by a new one of its name.
-            with contextlib.suppress(KafkaException):
+            try:
                 self._run_one()
+            except KafkaException as error:
+                self.last_error = str(error)
             self.restarts += 1
 
     def _run_one(self) -> None:
@@ -136,7 +138,9 @@ class Transactor(Client):
             **{"transactional.id": self.name, "transaction.timeout.ms": 20_000, "message.timeout.ms": 20_000},
             **FAST,
         )
+        self.last_error = "beginning anew"
         _again(lambda: opened.init_transactions(10))
+        self.last_error = ""
         while not self._stop.is_set():
             self._transact(opened)
 
