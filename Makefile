@@ -33,8 +33,9 @@ lint: $(VENV)/.developer
 unit: $(VENV)/.developer
 	$(BIN)/pytest tests -q -n 2 --dist loadfile $(ARGS)
 
+# Two files at a time: most tests wait for clients more than they work.
 interop: interop-deps
-	$(BIN)/pytest interop_tests $(ARGS)
+	$(BIN)/pytest interop_tests -n 2 --dist loadfile $(ARGS)
 
 interop-deps: $(VENV)/.developer
 	if [ -x interop_tests/setup.sh ]; then interop_tests/setup.sh; fi
