@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from kompat.cli.arguments import moment, setting
 from spark.session import open_session
+
+__all__ = ["add_kafka", "kafka_options", "moment", "parser", "session", "setting"]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,26 +30,6 @@ def add_kafka(made: argparse.ArgumentParser) -> None:
     kafka.add_argument(
         "--kafka", action="append", default=[], metavar="NAME=VALUE", type=setting, help="a setting of the Kafka client"
     )
-
-
-def setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, value
-
-
-def moment(text: str) -> int:
-    """Milliseconds since 1970, or a time as in 2026-01-31T12:00:00Z."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time: {error}") from None
-    if found.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text!r} does not say its time zone: 2026-01-31T12:00:00Z does")
-    return round(found.timestamp() * 1000)
 
 
 def session(name: str, options: argparse.Namespace) -> SparkSession:

@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kompat.archive import joining, reader
 from kompat.archive.manifest import Archive, ArchiveError, Span
+from kompat.cli.arguments import moment, setting
 from kompat.cli.formats import FORMATS, Shown
 
 if TYPE_CHECKING:
@@ -246,24 +246,3 @@ def _tail(consumer: KafkaConsumer, topic: str, ends: Mapping[int, int]) -> Itera
         consumer.seek(place, end)
     while True:
         yield from _polled(consumer)
-
-
-# -- arguments ---------------------------------------------------------------------------------------------------------
-def moment(text: str) -> int:
-    """Milliseconds since 1970, or a time as in 2026-01-31T12:00:00Z."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time: {error}") from None
-    if found.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text!r} does not say its time zone: 2026-01-31T12:00:00Z does")
-    return round(found.timestamp() * 1000)
-
-
-def setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, value
