@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs and builds the foreign clients that the tests in this directory talk with: kcat, the Java clients with
+# Installs and builds the foreign clients that the tests in this directory talk with: kcat, Chromium, Prometheus, the Java clients with
 # Kafka's own tools, and the Go clients. Safe to run at any time: work whose inputs have not changed is not repeated.
-# Needs java 17 and mvn, go 1.21 or newer (it fetches the tool chain that go.mod names), and, where kcat is missing, apt with root rights.
+# Needs java 17 and mvn, go 1.21 or newer (it fetches the tool chain that go.mod names), and, where kcat, chromium or prometheus is missing, apt with root rights.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -44,6 +44,8 @@ build_go() {
 }
 
 ensure kcat kcat
+ensure chromium chromium
+ensure prometheus prometheus
 # For networks of the tests' own, which only root may have; others do without.
 if [ "$(id -u)" = 0 ]; then ensure tc iproute2; fi
 build_java
