@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import TypeVar
 from uuid import UUID
 
-from kompat.cluster import configs, moves, topics
+from kompat.cluster import acls, configs, moves, quotas, scram_users, topics
 from kompat.cluster.records import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -27,6 +27,7 @@ from kompat.cluster.state import Broker, ClusterState, Topic
 from kompat.config.broker import BrokerConfig
 from kompat.coordination.decision import Decision
 from kompat.errors import ErrorCode, KafkaError
+from kompat.security.acls import Acl, AclFilter
 from kompat.types import NodeId
 
 PRODUCER_ID_BLOCK = 1000
@@ -49,6 +50,9 @@ class ClusterMachine:
         yield from (BrokerRegistered(broker) for broker in state.brokers.values())
         yield from (TopicCreated(topic) for topic in state.topics.values())
         yield from (ConfigsSet(resource, found) for resource, found in state.configs.items())
+        yield from scram_users.records_of(state)
+        yield from acls.records_of(state)
+        yield from quotas.records_of(state)
 
     # -- the cluster -----------------------------------------------------------------------------------------------
     def join(self, broker: Broker, *, cluster_id: str) -> Decision[ClusterRecord, None]:
@@ -196,6 +200,34 @@ class ClusterMachine:
         if isinstance(wanted, ConfigChange):
             return configs.plan_change(self.state, wanted, config)
         return configs.plan_replacement(self.state, wanted, config)
+
+    # -- who may do what, and how much -----------------------------------------------------------------------------
+    def create_acls(self, wanted: Sequence[Acl]) -> Decision[ClusterRecord, list[KafkaError | None]]:
+        added, outcomes = acls.plan_creation(self.state.acls, wanted)
+        return Decision(list(added), outcomes)
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> Decision[ClusterRecord, list[list[Acl] | KafkaError]]:
+        removed, outcomes = acls.plan_removal(self.state.acls, filters)
+        return Decision(list(removed), outcomes)
+
+    def alter_quotas(
+        self, wanted: Sequence[quotas.QuotaChange], *, validate_only: bool = False
+    ) -> Decision[ClusterRecord, list[KafkaError | None]]:
+        planned, outcomes = quotas.plan_change(self.state.quotas, wanted)
+        return Decision([] if validate_only else list(planned), outcomes)
+
+    # -- users -----------------------------------------------------------------------------------------------------
+    def alter_users(
+        self, deletions: Sequence[scram_users.Deletion], upsertions: Sequence[scram_users.Upsertion]
+    ) -> Decision[ClusterRecord, dict[str, KafkaError | None]]:
+        """Each user is changed or refused on its own."""
+        records, outcomes = scram_users.plan_alteration(self.state, deletions, upsertions)
+        return Decision(list(records), outcomes)
+
+    def first_users(self, wanted: Sequence[scram_users.ScramCredentialSet]) -> Decision[ClusterRecord, list[str]]:
+        """Those of them that are not there yet come to be: their names."""
+        records = scram_users.plan_first(self.state, wanted)
+        return Decision(list(records), sorted({record.user for record in records}))
 
 
 def _refuse_duplicate(count: int, message: str = "Duplicate topic name.") -> None:

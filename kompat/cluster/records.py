@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from kompat.cluster import acls, quotas, scram_users
 from kompat.cluster.state import Address, Broker, ClusterState, PartitionState, Resource, ResourceType, Topic
 from kompat.errors import DamagedData
 from kompat.types import LeaderEpoch, NodeId
@@ -120,6 +121,9 @@ ClusterRecord = (
     | TopicDeleted
     | ConfigsSet
     | ProducerIdsAllocated
+    | scram_users.UserRecord
+    | acls.AclRecord
+    | quotas.QuotasSet
 )
 
 
@@ -150,12 +154,15 @@ def _write_broker(record: BrokerRegistered) -> dict[str, Any]:
     for name, address in (("kafka", broker.kafka), ("peer", broker.peer)):
         if address is not None:
             written[name] = [address.host, address.port]
+    if broker.listeners:
+        written["listeners"] = {name: [at.host, at.port] for name, at in broker.listeners.items()}
     return written
 
 
 def _read_broker(value: Mapping[str, Any]) -> BrokerRegistered:
     kafka, peer = (Address(*value[name]) if name in value else None for name in ("kafka", "peer"))
-    return BrokerRegistered(Broker(NodeId(value["id"]), value["rack"], kafka, peer))
+    listeners = {name: Address(*at) for name, at in value.get("listeners", {}).items()}
+    return BrokerRegistered(Broker(NodeId(value["id"]), value["rack"], kafka, peer, listeners))
 
 
 def _write_assigned(record: PartitionAssigned) -> dict[str, Any]:
@@ -217,6 +224,9 @@ _KINDS: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]], Callable[[Ma
         lambda r: {"next": r.next_id},
         lambda v: ProducerIdsAllocated(v["next"]),
     ),
+    **scram_users.KINDS,
+    **acls.KINDS,
+    **quotas.KINDS,
 }
 _KIND_OF = {found[0]: (kind.encode(), found[1]) for kind, found in _KINDS.items()}
 _READERS = {kind.encode(): found[2] for kind, found in _KINDS.items()}

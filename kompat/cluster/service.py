@@ -10,7 +10,6 @@ be asked of it. What is committed is read from the log by every broker.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from kompat.clock import Clock
 from kompat.cluster import names
 from kompat.cluster.changes import Changes, changes_of
 from kompat.cluster.hosting import Hosting
+from kompat.cluster.identity import new_cluster_id
 from kompat.cluster.internal import internal_topic
 from kompat.cluster.machine import ClusterMachine
 from kompat.cluster.records import BrokerUnregistered, ClusterCodec, ClusterRecord, PartitionAssigned, TopicDeleted
@@ -107,7 +107,7 @@ class ClusterService(SettingsView):
         await self._runtime.load()
         await self._hosting.drop_leftovers({METADATA_LOG})
         broker = Broker(NodeId(self._config.node_id), self._config["broker.rack"])
-        await self._runtime.run(lambda machine: machine.join(broker, cluster_id=_new_cluster_id()))
+        await self._runtime.run(lambda machine: machine.join(broker, cluster_id=new_cluster_id()))
 
     async def _tidy(self, member: Member) -> None:
         """Only when all is known that was decided may what nobody knows of be removed."""
@@ -139,6 +139,7 @@ class ClusterService(SettingsView):
         if self.member is not None:
             moving = [LogId(t.id, p.index) for t in self.image.topics.values() for p in t.partitions if p.is_moving]
             self.member.changed(moved=moving)
+        self._tell(Changes([], [], [], quotas=True))
 
     def committed(self, records: Sequence[ClusterRecord]) -> None:
         changes = changes_of(records, self.image)
@@ -152,10 +153,13 @@ class ClusterService(SettingsView):
             )
             self.member.leaders.forget(LogId(t.id, p.index) for t in gone if t is not None for p in t.partitions)
         if changes:
-            for watcher in self._watchers:
-                watcher(changes)
+            self._tell(changes)
 
-    async def _run(self, command: Callable[[ClusterMachine], Decision[ClusterRecord, T]]) -> T:
+    def _tell(self, changes: Changes) -> None:
+        for watcher in self._watchers:
+            watcher(changes)
+
+    async def run(self, command: Callable[[ClusterMachine], Decision[ClusterRecord, T]]) -> T:
         """Have the machine decide; the reply when everybody here can see what it did."""
         reply = await self._runtime.run(command)
         if self._following is not None:
@@ -205,7 +209,7 @@ class ClusterService(SettingsView):
         self._logs.require_room()
         ided = [(new, uuid4()) for new in wanted]
         start = random.randrange(1 << 16)  # noqa: S311 - only spreads load
-        outcomes = await self._run(
+        outcomes = await self.run(
             lambda machine: machine.create_topics(
                 ided, start=start, config=self._config, down=self._down, validate_only=validate_only
             )
@@ -251,14 +255,14 @@ class ClusterService(SettingsView):
 
     async def delete_topics(self, wanted: Sequence[str | UUID]) -> dict[str | UUID, Topic | KafkaError]:
         """By name or by id; each is deleted or refused on its own."""
-        return await self._run(lambda machine: machine.delete_topics(wanted, config=self._config))
+        return await self.run(lambda machine: machine.delete_topics(wanted, config=self._config))
 
     async def create_partitions(
         self, wanted: Sequence[MorePartitions], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         self._logs.require_room()
         start = random.randrange(1 << 16)  # noqa: S311 - only spreads load
-        return await self._run(
+        return await self.run(
             lambda machine: machine.create_partitions(wanted, start=start, down=self._down, validate_only=validate_only)
         )
 
@@ -266,7 +270,7 @@ class ClusterService(SettingsView):
         self, wanted: Sequence[Reassignment], *, may_change_factor: bool = True
     ) -> list[KafkaError | None]:
         """Send partitions to other brokers, each on its own; outcomes in the order asked."""
-        return await self._run(lambda machine: machine.reassign(wanted, may_change_factor=may_change_factor))
+        return await self.run(lambda machine: machine.reassign(wanted, may_change_factor=may_change_factor))
 
     # -- in a cluster ----------------------------------------------------------------------------------------------
     @property
@@ -321,19 +325,19 @@ class ClusterService(SettingsView):
         """Move on what brokers that leave still have."""
         leaving = self.image.leaving
         if leaving:
-            await self._run(lambda machine: machine.drain(leaving, self._down))
+            await self.run(lambda machine: machine.drain(leaving, self._down))
 
     async def unregister(self, node_id: NodeId) -> None:
-        await self._run(lambda machine: machine.unregister(node_id))
+        await self.run(lambda machine: machine.unregister(node_id))
 
     async def _join(self, told: dict[str, Any]) -> None:
         from kompat.cluster.membership import broker_told  # only in a cluster
 
-        await self._run(lambda machine: machine.join(broker_told(told), cluster_id=_new_cluster_id()))
+        await self.run(lambda machine: machine.join(broker_told(told), cluster_id=new_cluster_id()))
 
     async def _arrived(self, told: Sequence[Any]) -> None:
         topic, index, members = told
-        await self._run(lambda machine: machine.arrived(UUID(topic), index, members))
+        await self.run(lambda machine: machine.arrived(UUID(topic), index, members))
 
     async def _create(self, wanted: Sequence[str]) -> dict[str, tuple[int, str]]:
         if self.member is not None and any(map(names.is_internal, wanted)):
@@ -353,7 +357,7 @@ class ClusterService(SettingsView):
         self, wanted: Sequence[ConfigChange | ConfigReplacement], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
         """Change or replace settings of resources, each on its own; outcomes in the order asked."""
-        return await self._run(
+        return await self.run(
             lambda machine: machine.alter_configs(wanted, config=self._config, validate_only=validate_only)
         )
 
@@ -390,11 +394,3 @@ def _look_at(done: asyncio.Task[None]) -> None:
     """A load that failed is tried again with the next command: its error is told then."""
     if not done.cancelled():
         done.exception()
-
-
-def _new_cluster_id() -> str:
-    """As Kafka writes ids: 22 characters, none of which a command line takes for a flag."""
-    while True:
-        found = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-        if not found.startswith("-"):
-            return found

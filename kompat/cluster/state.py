@@ -8,6 +8,9 @@ from enum import IntEnum
 from uuid import UUID
 
 from kompat.cluster import names
+from kompat.security.acls import Acls
+from kompat.security.quotas import Entity
+from kompat.security.scram import Credential, Mechanism
 from kompat.types import LeaderEpoch, NodeId
 
 DRAIN = "kompat.drain"  # a broker's setting
@@ -85,6 +88,7 @@ class Broker:
     rack: str | None = None
     kafka: Address | None = None  # where clients find it; None: where they have found it already, for there is no other
     peer: Address | None = None  # where other brokers find it
+    listeners: Mapping[str, Address] = field(default_factory=dict)  # as `kafka`, by the name of the listener
 
 
 class ClusterState:
@@ -97,6 +101,9 @@ class ClusterState:
         self.topics_by_id: dict[UUID, Topic] = {}
         self.configs: dict[Resource, Mapping[str, str]] = {}  # of all but topics
         self.next_producer_id = 0
+        self.acls = Acls()
+        self.quotas: dict[Entity, Mapping[str, float]] = {}
+        self.users: dict[str, Mapping[Mechanism, Credential]] = {}
         # Names that `.` and `_` make alike: see names.folded.
         self._folded: dict[str, set[str]] = {}
 
@@ -108,6 +115,9 @@ class ClusterState:
         copy.topics_by_id = dict(self.topics_by_id)
         copy.configs = dict(self.configs)
         copy.next_producer_id = self.next_producer_id
+        copy.acls = self.acls.copy()
+        copy.quotas = dict(self.quotas)
+        copy.users = dict(self.users)
         copy._folded = {key: set(found) for key, found in self._folded.items()}
         return copy
 

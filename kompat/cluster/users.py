@@ -1,0 +1,179 @@
+"""The users of the cluster: who they are is looked up at once, their passwords are checked off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kompat.cluster import scram_users
+from kompat.cluster.scram_users import Deletion, ScramCredentialSet, Upsertion
+from kompat.cluster.service import ClusterService
+from kompat.config.broker import BrokerConfig
+from kompat.errors import ConfigError, ErrorCode, KafkaError
+from kompat.security import scram
+from kompat.security.first_users import FirstUser, parse_first_users
+from kompat.security.scram import Credential, Mechanism
+
+log = logging.getLogger(__name__)
+
+FIRST = "kompat.bootstrap.scram"
+THREADS = 2  # a storm of logins must not take all cores from those who are in
+REMEMBERED = 256
+SALT_BYTES = 24
+
+T = TypeVar("T")
+
+
+class Users:
+    def __init__(self, cluster: ClusterService) -> None:
+        self._cluster = cluster
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="kompat-passwords")
+        self._secret = secrets.token_bytes(32)
+        # Passwords that were right, as hashes under a key that ends with this process: callers over HTTP show theirs with
+        # every request. What is remembered counts for one credential only.
+        self._proved: dict[tuple[str, bytes], Credential] = {}
+        if cluster.member is not None:
+            cluster.member.controller.commands({"alter-users": self._alter_told, "first-users": self._first_told})
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    # -- looking up ------------------------------------------------------------------------------------------------
+    @property
+    def _known(self) -> Mapping[str, Mapping[Mechanism, Credential]]:
+        return self._cluster.image.users
+
+    def names(self) -> list[str]:
+        return sorted(self._known)
+
+    def credentials(self, user: str) -> Mapping[Mechanism, Credential]:
+        return self._known.get(user, {})
+
+    def credential(self, mechanism: Mechanism, user: str) -> Credential:
+        """One that no password fits, where there is none: strangers do not learn who exists."""
+        known = self.credentials(user).get(mechanism)
+        return known if known is not None else scram.stand_in(mechanism, self._secret, user)
+
+    def describe(self, names: Sequence[str] | None) -> dict[str, Mapping[Mechanism, Credential] | KafkaError]:
+        """Of the users asked for, or of all."""
+        if not names:
+            return {name: self.credentials(name) for name in self.names()}
+        return {name: self._described(name, names.count(name)) for name in dict.fromkeys(names)}
+
+    def _described(self, name: str, count: int) -> Mapping[Mechanism, Credential] | KafkaError:
+        if count > 1:
+            twice = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+            return KafkaError(ErrorCode.DUPLICATE_RESOURCE, twice + name)
+        missing = "Attempt to describe a user credential that does not exist: "
+        return self.credentials(name) or KafkaError(ErrorCode.RESOURCE_NOT_FOUND, missing + name)
+
+    # -- passwords -------------------------------------------------------------------------------------------------
+    async def verify(self, user: str, password: str) -> bool:
+        """Whether it is the user's password, by whichever credential there is. Takes as long for users that do not exist."""
+        mechanism, known = next(
+            iter(self.credentials(user).items()),
+            (Mechanism.SCRAM_SHA_256, self.credential(Mechanism.SCRAM_SHA_256, user)),
+        )
+        key = user, hashlib.blake2b(password.encode(), key=self._secret).digest()
+        if self._proved.get(key) == known:
+            return True
+        is_right = await self._apart(lambda: scram.matches(mechanism, known, password))
+        if is_right:
+            if len(self._proved) >= REMEMBERED:
+                self._proved.clear()
+            self._proved[key] = known
+        return is_right
+
+    async def set_password(
+        self,
+        user: str,
+        password: str,
+        mechanisms: Collection[Mechanism] = (Mechanism.SCRAM_SHA_256,),
+        iterations: int = scram.LEAST_ITERATIONS,
+    ) -> None:
+        """Make a user, or change its password. Raises KafkaError."""
+        for mechanism in mechanisms:
+            made = await self._made(mechanism, password, iterations)
+            refusal = (await self.alter([], [Upsertion(user, mechanism, made)]))[user]
+            if refusal is not None:
+                raise refusal
+
+    async def _made(self, mechanism: Mechanism, password: str, iterations: int) -> Credential:
+        salt = secrets.token_bytes(SALT_BYTES)
+        return await self._apart(
+            lambda: scram.credential(mechanism, scram.salted(mechanism, password, salt, iterations), salt, iterations)
+        )
+
+    async def _apart(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+    async def alter(
+        self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
+    ) -> dict[str, KafkaError | None]:
+        """Each user is changed or refused on its own, by the controller, wherever that is."""
+        if self._cluster.member is None:
+            return await self._cluster.run(lambda machine: machine.alter_users(deletions, upsertions))
+        told = [[each.user, each.mechanism] for each in deletions], [_told(each) for each in upsertions]
+        answer = await self._cluster.member.controller.ask("alter-users", told)
+        return {user: KafkaError(ErrorCode(found[0]), found[1]) if found else None for user, found in answer.items()}
+
+    async def _alter_told(self, told: Sequence[Any]) -> dict[str, tuple[int, str] | None]:
+        deletions = [Deletion(*each) for each in told[0]]
+        upsertions = [_upsertion(each) for each in told[1]]
+        outcomes = await self._cluster.run(lambda machine: machine.alter_users(deletions, upsertions))
+        return {user: (error.code, error.message) if error else None for user, error in outcomes.items()}
+
+    # -- the first users -------------------------------------------------------------------------------------------
+    async def begin(self, config: BrokerConfig) -> None:
+        """Make the users that the settings name, where they do not exist yet."""
+        missing = [user for user in first_users(config) if user.name not in self._known]
+        made = [
+            ScramCredentialSet(
+                user.name, user.mechanism, await self._made(user.mechanism, user.password, user.iterations)
+            )
+            for user in missing
+        ]
+        if not made:
+            return
+        if self._cluster.member is None:
+            names = await self._cluster.run(lambda machine: machine.first_users(made))
+        else:
+            names = await self._cluster.member.controller.ask("first-users", list(map(scram_users.write_set, made)))
+        log.info("users made", extra={"users": names})
+
+    async def _first_told(self, told: Sequence[Mapping[str, Any]]) -> list[str]:
+        wanted = list(map(scram_users.read_set, told))
+        return await self._cluster.run(lambda machine: machine.first_users(wanted))
+
+
+def first_users(config: BrokerConfig) -> list[FirstUser]:
+    """As the settings say. Raises ConfigError."""
+    given, file = config[FIRST], config[f"{FIRST}.file"]
+    found = parse_first_users(FIRST, given) if given else []
+    if file:
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{FIRST}.file: {file}: {error}") from None
+        found += parse_first_users(f"{FIRST}.file", text)
+    return found
+
+
+def _told(wanted: Upsertion) -> list[Any]:
+    known = wanted.credential
+    keys = (known.salt.hex(), known.stored_key.hex(), known.server_key.hex())
+    return [wanted.user, wanted.mechanism, *keys, known.iterations]
+
+
+def _upsertion(told: Sequence[Any]) -> Upsertion:
+    user, mechanism, salt, stored, server, iterations = told
+    return Upsertion(
+        user, mechanism, Credential(bytes.fromhex(salt), bytes.fromhex(stored), bytes.fromhex(server), iterations)
+    )

@@ -1,0 +1,52 @@
+"""DescribeUserScramCredentials (key 50, v0): which SCRAM mechanisms users can log in with, and how slow their hashes are.
+
+Salts and keys are not told. Named twice: DUPLICATE_RESOURCE; not there: RESOURCE_NOT_FOUND; none named: all users.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from kompat.errors import KafkaError
+from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.descriptions import describe
+from kompat.protocol.messages import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
+
+Result: TypeAlias = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+Info: TypeAlias = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult.CredentialInfo
+
+
+def handle(ctx: Context, req: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+    names = [user.name for user in req.users or ()]
+    found = ctx.services.users.describe(names)
+    results = [
+        _refused(name, outcome)
+        if isinstance(outcome, KafkaError)
+        else Result(
+            user=name,
+            credential_infos=[
+                Info(mechanism=mechanism, iterations=known.iterations) for mechanism, known in sorted(outcome.items())
+            ],
+        )
+        for name, outcome in found.items()
+    ]
+    return DescribeUserScramCredentialsResponse(results=results)
+
+
+def _refused(name: str, error: KafkaError) -> Result:
+    return Result(user=name, error_code=error.code, error_message=describe(error), credential_infos=[])
+
+
+def failure(_: DescribeUserScramCredentialsRequest, error: KafkaError) -> DescribeUserScramCredentialsResponse:
+    return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=describe(error), results=[])
+
+
+API = Api(
+    key=50,
+    name="DescribeUserScramCredentials",
+    versions=Versions(0, 0),
+    request=DescribeUserScramCredentialsRequest,
+    response=DescribeUserScramCredentialsResponse,
+    handle=handle,
+    failure=failure,
+)

@@ -1,0 +1,173 @@
+"""SCRAM (RFC 5802, RFC 7677): what a broker keeps of a password, and its side of the conversation that proves it.
+
+Credentials are made from a password by many rounds of hashing (`salted`): milliseconds, never to be spent on the event
+loop. A conversation itself needs no more than a few.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kompat.security.failure import SaslFailure
+
+LEAST_ITERATIONS = 4096
+MOST_ITERATIONS = 16384
+
+_NAME = r"(?:[^=,\x00]|=2C|=3D)+"
+_FIRST = re.compile(
+    rf"n,(?:a=(?P<authzid>{_NAME}))?,(?P<bare>(?:m=[^,]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)"
+    r"(?P<extensions>(?:,[A-Za-z]+=[^,\x00]+)*))"
+)
+_FINAL = re.compile(
+    r"(?P<bare>c=(?P<channel>[A-Za-z0-9/+=]*),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,\x00]+)*?),p=(?P<proof>[A-Za-z0-9/+=]+)"
+)
+
+
+class Mechanism(IntEnum):
+    """By the protocol's numbers."""
+
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", "-")
+
+    @property
+    def hash_name(self) -> str:
+        return "sha256" if self is Mechanism.SCRAM_SHA_256 else "sha512"
+
+    @property
+    def hash_size(self) -> int:
+        return 32 if self is Mechanism.SCRAM_SHA_256 else 64
+
+    @classmethod
+    def named(cls, label: str) -> Mechanism | None:
+        return next((each for each in cls if each.label == label), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a broker keeps: enough to check a password, and not enough to log in elsewhere with it."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"Credential(iterations={self.iterations})"
+
+
+def salted(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """The slow part. The interpreter's lock is free meanwhile: it belongs into another thread."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
+def credential(mechanism: Mechanism, salted_password: bytes, salt: bytes, iterations: int) -> Credential:
+    client_key = _hmac(mechanism, salted_password, b"Client Key")
+    return Credential(
+        salt=salt,
+        stored_key=_digest(mechanism, client_key),
+        server_key=_hmac(mechanism, salted_password, b"Server Key"),
+        iterations=iterations,
+    )
+
+
+def matches(mechanism: Mechanism, known: Credential, password: str) -> bool:
+    """Whether it is the password. Slow: see `salted`."""
+    shown = credential(mechanism, salted(mechanism, password, known.salt, known.iterations), known.salt, 0)
+    return hmac.compare_digest(shown.stored_key, known.stored_key)
+
+
+class Conversation:
+    """One client's way to be known, from its first message to its second.
+
+    `find` has the credential of a user, or something like it for users that do not exist: a stranger cannot tell which of
+    both it was, for the second message fails in the same way.
+    """
+
+    def __init__(self, mechanism: Mechanism, find: Callable[[str], Credential], nonce: str) -> None:
+        self._mechanism = mechanism
+        self._find = find
+        self._server_nonce = nonce
+        self._known: Credential | None = None
+        self._gs2 = b""
+        self._nonce = ""
+        self._said = ""  # by both, up to the client's second message
+        self.user: str | None = None  # once it is proved
+
+    def respond(self, message: bytes) -> bytes:
+        """The answer to the client's next message. Raises SaslFailure."""
+        if self.user is not None:
+            raise SaslFailure
+        text = _text(message)
+        return (self._first(text) if self._known is None else self._final(text)).encode()
+
+    def _first(self, text: str) -> str:
+        found = _FIRST.fullmatch(text)
+        if found is None or "tokenauth=true" in found["extensions"].lower():  # there are no delegation tokens
+            raise SaslFailure
+        self._user = found["name"].replace("=2C", ",").replace("=3D", "=")
+        if found["authzid"] not in (None, found["name"]):
+            raise SaslFailure(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        known = self._known = self._find(self._user)
+        self._gs2 = text[: found.start("bare")].encode()
+        self._nonce = found["nonce"] + self._server_nonce
+        answer = f"r={self._nonce},s={b64encode(known.salt).decode()},i={known.iterations}"
+        self._said = f"{found['bare']},{answer}"
+        return answer
+
+    def _final(self, text: str) -> str:
+        found = _FINAL.fullmatch(text)
+        known = self._known
+        if found is None or known is None or found["nonce"] != self._nonce or _bytes(found["channel"]) != self._gs2:
+            raise SaslFailure
+        said = f"{self._said},{found['bare']}".encode()
+        signature = _hmac(self._mechanism, known.stored_key, said)
+        proof = _bytes(found["proof"])
+        if len(proof) != len(signature):
+            raise SaslFailure
+        client_key = bytes(a ^ b for a, b in zip(signature, proof, strict=True))
+        if not hmac.compare_digest(_digest(self._mechanism, client_key), known.stored_key):
+            raise SaslFailure
+        self.user = self._user
+        return f"v={b64encode(_hmac(self._mechanism, known.server_key, said)).decode()}"
+
+
+def stand_in(mechanism: Mechanism, secret: bytes, user: str) -> Credential:
+    """For a user that does not exist: the same at every attempt, as a real one would be, and no password fits."""
+    salt = _hmac(mechanism, secret, b"salt" + user.encode())[:20]
+    key = _hmac(mechanism, secret, b"key" + user.encode())
+    return Credential(salt, key, key, LEAST_ITERATIONS)
+
+
+def _text(message: bytes) -> str:
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        raise SaslFailure from None
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except (NotBase64, ValueError):
+        raise SaslFailure from None
+
+
+def _digest(mechanism: Mechanism, data: bytes) -> bytes:
+    return hashlib.new(mechanism.hash_name, data).digest()
+
+
+def _hmac(mechanism: Mechanism, key: bytes, data: bytes) -> bytes:
+    return hmac.digest(key, data, mechanism.hash_name)
