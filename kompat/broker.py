@@ -78,7 +78,8 @@ class Broker:
         try:
             services = await self._build_services()
             member = services.cluster.member
-            dispatcher = Dispatcher(APIS, services, member.controller if member is not None else None)
+            controller = member.controller if member is not None else None
+            dispatcher = Dispatcher(APIS, services, controller, services.meters)
             if member is not None:
                 member.controller.serve(Call.FORWARD, Forwarded(dispatcher).serve)
             listener = Listener(dispatcher, limits(self._config), on_left=services.shares.disconnected)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from kompat.meters import Meters
 
 if TYPE_CHECKING:
     from kompat.clock import Clock
@@ -48,3 +50,6 @@ class Services:
     fetch_max_bytes: int
     fetch_room: FetchRoom
     produce_turns: Turns
+    authorizer: Authorizer
+    quotas: ClientQuotas
+    meters: Meters = field(default_factory=Meters)

@@ -11,10 +11,12 @@ import logging
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from kompat.errors import ErrorCode, KafkaError, ProtocolError, StorageError
 from kompat.handlers.base import Api, Context
+from kompat.meters import ApiMeter, Meters
 from kompat.protocol.codec import (
     RequestHeader,
     decode_request,
@@ -25,6 +27,7 @@ from kompat.protocol.codec import (
 )
 from kompat.protocol.messages import classes
 from kompat.server.answers import LONGEST_QUESTION, Answers
+from kompat.server.error_codes import count_errors
 from kompat.server.forwarding import forward
 
 if TYPE_CHECKING:
@@ -56,20 +59,26 @@ class Exchange:
         "_awaited",
         "answer",
         "api",
+        "begun",
         "client",
         "header",
         "is_forwarded",
         "is_settled",
+        "meter",
         "on_settled",
         "request",
         "size",
     )
 
-    def __init__(self, client: Client, header: RequestHeader, api: Api[Any, Any], size: int) -> None:
+    def __init__(
+        self, client: Client, header: RequestHeader, api: Api[Any, Any], size: int, meter: ApiMeter, begun: float
+    ) -> None:
         self.client = client
         self.header = header
         self.api = api
         self.size = size  # in bytes, of what it keeps in memory
+        self.meter = meter
+        self.begun = begun
         self.request: Any = None  # until it has been decoded
         self.answer: Answer = None
         self.is_settled = False
@@ -111,8 +120,16 @@ class Exchange:
         except Exception as error:
             self.answer = _failed(self, error)
         self.is_settled = True
+        self.count(self.answer)
         if self.on_settled is not None:
             self.on_settled(self)
+
+    def count(self, answer: Answer) -> None:
+        """It is answered."""
+        meter = self.meter
+        meter.took(perf_counter() - self.begun)
+        if answer:
+            meter.bytes_out += sum(map(len, answer))
 
     def facts(self) -> dict[str, object]:
         """For the logs."""
@@ -126,17 +143,27 @@ class Exchange:
 
 
 class Dispatcher:
-    def __init__(self, apis: Iterable[Api[Any, Any]], services: Services, controller: Controller | None = None) -> None:
+    def __init__(
+        self,
+        apis: Iterable[Api[Any, Any]],
+        services: Services,
+        controller: Controller | None = None,
+        meters: Meters | None = None,
+    ) -> None:
         """`controller`: of the cluster, where there are several brokers."""
+        counted = meters or Meters()
         self._services = services
         self._controller = controller
         self._answers: dict[int, Answers] = {}
+        self._meters: dict[int, ApiMeter] = {}
         self._apis: dict[int, Api[Any, Any]] = {}
         for api in apis:
             if self._apis.setdefault(api.key, api) is not api:
                 raise ValueError(f"two handlers for API key {api.key}: {self._apis[api.key].name} and {api.name}")
+            self._meters[api.key] = counted.api(api.key, api.name)
 
     def dispatch(self, client: Client, frame: memoryview) -> Answer | Exchange:
+        begun = perf_counter()
         try:
             header, position = decode_request_header(frame)
         except ProtocolError as error:
@@ -145,15 +172,25 @@ class Dispatcher:
         api = self._apis.get(header.api_key)
         if api is None:
             return _unknown(client, header)
-        exchange = Exchange(client, header, api, len(frame))
+        meter = self._meters[header.api_key]
+        meter.bytes_in += len(frame)
+        exchange = Exchange(client, header, api, len(frame), meter, begun)
         try:
-            if not api.versions.low <= header.api_version <= api.versions.high:
-                return _unsupported(exchange, frame[position:])
-            if api.stamp is not None and len(frame) <= LONGEST_QUESTION:
-                return self._remembered(exchange, api.stamp(self._services), frame, position)
-            return self._worked_out(exchange, frame, position)
+            answer = self._begin(exchange, frame, position)
         except Exception as error:
-            return _failed(exchange, error)
+            answer = _failed(exchange, error)
+        meter.loop_seconds += perf_counter() - begun
+        if not isinstance(answer, Exchange):
+            exchange.count(answer)
+        return answer
+
+    def _begin(self, exchange: Exchange, frame: memoryview, position: int) -> Answer | Exchange:
+        api, header = exchange.api, exchange.header
+        if not api.versions.low <= header.api_version <= api.versions.high:
+            return _unsupported(exchange, frame[position:])
+        if api.stamp is not None and len(frame) <= LONGEST_QUESTION:
+            return self._remembered(exchange, api.stamp(self._services), frame, position)
+        return self._worked_out(exchange, frame, position)
 
     def _remembered(self, exchange: Exchange, stamp: object, frame: memoryview, position: int) -> Answer | Exchange:
         """The answer of the last time, where nothing has changed since."""
@@ -206,6 +243,7 @@ def _decode(exchange: Exchange, body: memoryview) -> Any:
 
 def _encode(exchange: Exchange, message: Any) -> Answer:
     api, header = exchange.api, exchange.header
+    count_errors(exchange.meter, api.response, message)
     if api.encode is not None:
         body = api.encode(header.api_version, message)
         return frame_response(header.correlation_id, api.key, header.api_version, body)
@@ -264,9 +302,11 @@ def _unsupported(exchange: Exchange, body: memoryview) -> Answer:
     log.warning("API version not served", extra=exchange.facts())
     error = KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     if api.key == API_VERSIONS:
+        exchange.meter.failed(error.code)
         # In version 0, which every client can read, so that it learns what it may ask for.
         return encode_response(header.correlation_id, api.response, 0, api.failure(api.request(), error))
     if 0 <= header.api_version < api.versions.low:
+        exchange.meter.failed(error.code)
         # An old one, whose schema is known: each item gets its error.
         request_class, response_class = classes(api.key)
         request = decode_request(request_class, header.api_version, body)

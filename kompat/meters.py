@@ -1,0 +1,119 @@
+"""What the broker counts while it works: plain numbers, added to on the event loop's thread, read by whoever asks.
+
+Nothing is computed here that can be computed when somebody looks (kompat/metrics): a request costs two looks at the clock,
+a search in a short tuple and a few additions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from typing import Final
+
+# Seconds. A request that waits for others to write, or for records to come, takes long without being slow.
+LATENCIES: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+MOST_TOPICS: Final = 1_000  # counted by name; those that come later are counted together
+OTHER: Final = "(other)"  # no topic can be called so
+
+
+class Histogram:
+    """How often something took how long."""
+
+    __slots__ = ("bounds", "buckets", "seconds")
+
+    def __init__(self, bounds: tuple[float, ...] = LATENCIES) -> None:
+        self.bounds = bounds
+        self.buckets = [0] * (len(bounds) + 1)  # the last: longer than all bounds
+        self.seconds = 0.0  # in all
+
+    def took(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.buckets[bisect_left(self.bounds, seconds)] += 1
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets)
+
+
+class ApiMeter(Histogram):
+    """The requests of one API. One that was answered by closing the connection counts as answered."""
+
+    __slots__ = ("bytes_in", "bytes_out", "errors", "loop_seconds", "name")
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.loop_seconds = 0.0  # until it was answered or had to wait: the event loop did nothing else meanwhile
+        self.errors: dict[
+            int, int
+        ] = {}  # codes other than NONE in answers, one for each partition, topic, … that has one
+
+    def failed(self, code: int) -> None:
+        self.errors[code] = self.errors.get(code, 0) + 1
+
+
+class TopicMeter:
+    """What clients have sent to and got from the partitions of a topic that were on this broker."""
+
+    __slots__ = ("bytes_in", "bytes_out", "partitions", "records_in", "records_out")
+
+    def __init__(self) -> None:
+        self.partitions = 0  # that count here
+        self.bytes_in = 0
+        self.records_in = 0
+        self.bytes_out = 0
+        self.records_out = 0  # offsets, for nobody opens a batch to count
+
+
+class Meters:
+    """All of a broker's."""
+
+    def __init__(self) -> None:
+        self._apis: dict[int, ApiMeter] = {}
+        self._topics: dict[str, TopicMeter] = {}
+        self._other = TopicMeter()
+        self.syncs = Histogram()  # of the disk
+        self.loop_lag = Histogram()
+        self.leader_changes = 0  # that this broker has heard of, of partitions that it has
+        self.elections_won = 0
+        self.proposals = 0  # to Raft
+        self.dead_letters = 0
+        self.connections: Callable[[], int] = int
+        self.connections_accepted: Callable[[], int] = int
+        self.bytes_under_way: Callable[[], int] = int
+
+    # -- requests --------------------------------------------------------------------------------------------------
+    def api(self, key: int, name: str) -> ApiMeter:
+        meter = self._apis.get(key)
+        if meter is None:
+            meter = self._apis[key] = ApiMeter(name)
+        return meter
+
+    @property
+    def apis(self) -> Mapping[int, ApiMeter]:
+        return self._apis
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+    def topic(self, name: str) -> TopicMeter:
+        """For a partition of the topic, until `leave`."""
+        meter = self._topics.get(name)
+        if meter is None:
+            meter = self._other
+            if len(self._topics) < MOST_TOPICS:
+                meter = self._topics[name] = TopicMeter()
+        meter.partitions += 1
+        return meter
+
+    def leave(self, name: str, meter: TopicMeter) -> None:
+        """A partition is gone; with the last of a topic, so is what was counted."""
+        meter.partitions -= 1
+        if meter.partitions == 0 and self._topics.get(name) is meter:
+            del self._topics[name]
+
+    @property
+    def topics(self) -> Mapping[str, TopicMeter]:
+        """With what is counted together, where there is any."""
+        other = self._other
+        return {**self._topics, OTHER: other} if other.partitions or other.bytes_in or other.bytes_out else self._topics

@@ -1,0 +1,86 @@
+"""Counts the errors that an answer tells of: one for each partition, topic or group in it that has one.
+
+Where error codes are is read from a message's definition once; the answers that are made by hand say it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kompat.meters import ApiMeter
+from kompat.protocol.messages import Message
+from kompat.protocol.messages.schema import Struct
+from kompat.protocol.produce import ProduceResponse
+
+Counter = Callable[[ApiMeter, Any], None]
+
+CODE = "error_code"
+
+
+_COUNTERS: dict[type[Any], Counter] = {}
+
+
+def count_errors(meter: ApiMeter, response: type[Any], answer: Any) -> None:
+    """Of an answer of this class."""
+    count = _COUNTERS.get(response)
+    if count is None:
+        count = _COUNTERS[response] = _counter(response)
+    count(meter, answer)
+
+
+def _counter(response: type[Any]) -> Counter:
+    if response is ProduceResponse:
+        return _produce
+    if issubclass(response, Message):
+        return _of_struct(response.SCHEMA.struct)
+    return _fetch if hasattr(response, "responses") else _nothing
+
+
+def _nothing(_: ApiMeter, __: Any) -> None:
+    """It tells of none."""
+
+
+def _produce(meter: ApiMeter, response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                meter.failed(partition.error_code)
+
+
+def _fetch(meter: ApiMeter, response: Any) -> None:
+    """ShareFetch's answer has the same shape."""
+    if response.error_code:
+        meter.failed(response.error_code)
+    for topic in response.responses:
+        for partition in topic.partitions:
+            if partition.error_code:
+                meter.failed(partition.error_code)
+
+
+def _of_struct(struct: Struct) -> Counter:
+    codes = [field.name for field in struct.fields if field.name.endswith(CODE) and not field.is_array]
+    nested = [
+        (field.name, field.is_array, _of_struct(field.struct))
+        for field in struct.fields
+        if field.struct is not None and _has_code(field.struct)
+    ]
+
+    def count(meter: ApiMeter, message: Any) -> None:
+        for name in codes:
+            code = getattr(message, name)
+            if code:
+                meter.failed(code)
+        for name, is_array, inner in nested:
+            value = getattr(message, name)
+            for each in (value or ()) if is_array else (value,):
+                if each is not None:
+                    inner(meter, each)
+
+    return count
+
+
+def _has_code(struct: Struct) -> bool:
+    return any(
+        field.name.endswith(CODE) or (field.struct is not None and _has_code(field.struct)) for field in struct.fields
+    )

@@ -1,0 +1,39 @@
+"""Errors are counted wherever an answer has room for one."""
+
+from __future__ import annotations
+
+import pytest
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers import APIS
+from kompat.handlers.base import Api
+from kompat.meters import ApiMeter
+from kompat.protocol.codec import decode_request
+from kompat.server.error_codes import count_errors
+from tests.handlers import samples
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+def test_the_failure_of_every_api_is_counted_under_its_code(api: Api) -> None:  # type: ignore[type-arg]
+    version = api.versions.high
+    sample = samples.request(api.name, version)
+    if api.name == "Produce":
+        sample.topic_data[0].partition_data[0].records = b""
+    frame = sample.encode(version=version, header=False, framed=False)
+    body = memoryview(bytearray(frame))
+    request = api.decode(version, body) if api.decode is not None else decode_request(api.request, version, body)
+    meter = ApiMeter(api.name)
+
+    count_errors(meter, api.response, api.failure(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
+
+    assert set(meter.errors) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+    assert meter.errors[ErrorCode.CLUSTER_AUTHORIZATION_FAILED] >= 1
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+def test_a_default_answer_has_no_error(api: Api) -> None:  # type: ignore[type-arg]
+    meter = ApiMeter(api.name)
+
+    count_errors(meter, api.response, api.response())
+
+    assert not meter.errors
