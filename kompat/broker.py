@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from kompat import __version__
 from kompat.clock import Clock, SystemClock
+from kompat.cluster.authorizer import Authorizer
 from kompat.cluster.calls import Call
+from kompat.cluster.client_quotas import ClientQuotas
 from kompat.cluster.names import KOMPAT_TRACE, is_internal
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Address
@@ -138,6 +140,8 @@ class Broker:
             fetch_max_bytes=config["fetch.max.bytes"],
             fetch_room=FetchRoom(),
             produce_turns=Turns(),
+            authorizer=Authorizer(cluster, config),
+            quotas=ClientQuotas(cluster, config, clock),
         )
 
     def _open_logs(self) -> tuple[Logs, GroupCommit]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from kompat.cluster.quotas import QuotasSet
 from kompat.cluster.records import ClusterRecord, ConfigsSet, PartitionsCreated, TopicCreated, TopicDeleted
 from kompat.cluster.state import ClusterState, ResourceType
 
@@ -16,9 +17,10 @@ class Changes:
     deleted: list[tuple[str, UUID]]
     groups: list[str]  # whose settings changed
     configured: list[str] = field(default_factory=list)  # topics whose settings changed
+    quotas: bool = False  # of whichever clients
 
     def __bool__(self) -> bool:
-        return bool(self.topics or self.groups or self.configured)
+        return bool(self.topics or self.groups or self.configured or self.quotas)
 
 
 def changes_of(records: Iterable[ClusterRecord], before: ClusterState) -> Changes:
@@ -36,4 +38,6 @@ def changes_of(records: Iterable[ClusterRecord], before: ClusterState) -> Change
             changes.groups.append(record.resource.name)
         elif isinstance(record, ConfigsSet) and record.resource.type is ResourceType.TOPIC:
             changes.configured.append(record.resource.name)
+        elif isinstance(record, QuotasSet):
+            changes.quotas = True
     return changes

@@ -1,7 +1,7 @@
 """Kafka's broker settings that mean nothing to kompat: name, type, default, check, how Kafka lets them be changed.
 
 A server.properties that was written for Kafka should start kompat, so the harmless ones are taken (and still checked).
-Those that somebody relies on (a policy, an authorizer, a limit) are only taken at their default.
+Those that somebody relies on (a policy, a limit) are only taken at their default.
 """
 
 # fmt: off
@@ -31,8 +31,6 @@ IGNORED: tuple[tuple[str, str, str | None, str, str], ...] = (
     ("controller.quorum.request.timeout.ms", "int", "2000", "0..", ""),
     ("controller.quorum.retry.backoff.ms", "int", "20", "0..", ""),
     ("controller.quorum.voters", "list", "", "", ""),
-    ("controller.quota.window.num", "int", "11", "1..", ""),
-    ("controller.quota.window.size.seconds", "int", "1", "1..", ""),
     ("controller.socket.timeout.ms", "int", "30000", "", ""),
     ("delegation.token.expiry.check.interval.ms", "long", "3600000", "1..", ""),
     ("delegation.token.expiry.time.ms", "long", "86400000", "1..", ""),
@@ -81,8 +79,6 @@ IGNORED: tuple[tuple[str, str, str | None, str, str], ...] = (
     ("process.roles", "list", "broker,controller", "broker|controller", ""),
     ("producer.purgatory.purge.interval.requests", "int", "1000", "", ""),
     ("queued.max.requests", "int", "500", "1..", ""),
-    ("quota.window.num", "int", "11", "1..", ""),
-    ("quota.window.size.seconds", "int", "1", "1..", ""),
     ("remote.fetch.max.wait.ms", "int", "500", "1..", "cluster"),
     ("remote.list.offsets.request.timeout.ms", "long", "30000", "1..", "cluster"),
     ("remote.log.index.file.cache.total.size.bytes", "long", "1073741824", "1..", "cluster"),
@@ -218,7 +214,6 @@ IGNORED: tuple[tuple[str, str, str | None, str, str], ...] = (
 # Leaving one of these without effect would do harm.
 UNSUPPORTED: tuple[tuple[str, str, str | None, str, str], ...] = (
     ("alter.config.policy.class.name", "class", None, "", ""),
-    ("authorizer.class.name", "string", "", "", ""),
     ("client.quota.callback.class", "class", None, "", ""),
     ("config.providers", "list", "", "", "cluster"),
     ("cordoned.log.dirs", "list", "", "", "broker"),

@@ -115,7 +115,7 @@ def test_a_server_properties_for_kafka_starts_kompat(tmp_path: Path) -> None:
         ({"advertised": "nowhere"}, "advertised.listeners: 'PLAINTEXT://nowhere' is not of the form NAME://host:port"),
         ({"listener.security.protocol.map": "A"}, "listener.security.protocol.map: 'A' is not of the form NAME:PROTOCOL"),
         ({"log.dirs": "/a,/b"}, "log.dirs: kompat keeps its data in one directory"),
-        ({"authorizer.class.name": "org.x.Y"}, "authorizer.class.name=org.x.Y: kompat does not support this setting"),
+        ({"authorizer.class.name": "org.x.Y"}, "--set authorizer.class.name: Invalid value org.x.Y for configuration authorizer.class.name: String must be one of: , org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
         ({"remote.log.storage.system.enable": "true"}, "remote.log.storage.system.enable=true: kompat does not support this setting"),
         ({"log.retention.ms": "0"}, "log.retention.ms must be at least 1, or -1 for no limit"),
         ({"log.roll.ms": "0"}, "log.roll.ms must be at least 1"),

@@ -1,0 +1,131 @@
+"""Asks the cluster's ACLs whether somebody may do something. Without `authorizer.class.name` everybody may do everything.
+
+Answers are remembered until an ACL changes: a producer is judged once, not with every batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.security.acls import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Acls,
+    Kind,
+    Operation,
+    Rules,
+    allows,
+    allows_any,
+)
+
+if TYPE_CHECKING:
+    from kompat.cluster.service import ClusterService
+    from kompat.config.broker import BrokerConfig
+
+log = logging.getLogger(__name__)
+
+MOST_REMEMBERED = 10_000
+
+_REFUSALS = {
+    Kind.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Kind.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Kind.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    Kind.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Kind.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+class Asker(Protocol):
+    """Who wants to do something: a handler's Context is one."""
+
+    principal: str
+    client_host: str
+
+
+class Authorizer:
+    def __init__(self, cluster: ClusterService, config: BrokerConfig) -> None:
+        self._cluster = cluster
+        self.is_enabled = bool(config["authorizer.class.name"])
+        self._rules = Rules(
+            super_users=frozenset(filter(None, (name.strip() for name in config["super.users"].split(";")))),
+            is_open_without_acls=config["allow.everyone.if.no.acl.found"],
+        )
+        self._known: dict[Any, bool] = {}
+        self._stamp: tuple[Acls | None, int] = (None, 0)  # what they are true of
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+    def allows(self, who: Asker, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> bool:
+        if not self.is_enabled:
+            return True
+        question = who.principal, who.client_host, operation, kind, name
+        acls = self._current()
+        known = self._known.get(question)
+        if known is None:
+            known = allows(acls, self._rules, *question)
+            self._remember(question, known)
+        return known
+
+    def require(self, who: Asker, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> None:
+        """Raises the error that Kafka has for this kind of resource."""
+        if self.is_enabled and not self.allows(who, operation, kind, name):
+            raise refusal(kind)
+
+    def allowed(self, who: Asker, operation: Operation, kind: Kind, names: Iterable[str]) -> Collection[str]:
+        """Those of the names that the operation is allowed on."""
+        if not self.is_enabled:
+            return set(names)
+        return {name for name in set(names) if self.allows(who, operation, kind, name)}
+
+    def allows_any(self, who: Asker, operation: Operation, kind: Kind) -> bool:
+        """Whether there may be a resource of the kind that the operation is allowed on."""
+        if not self.is_enabled:
+            return True
+        question = who.principal, who.client_host, operation, kind
+        acls = self._current()
+        known = self._known.get(question)
+        if known is None:
+            known = self._known[question] = allows_any(acls, self._rules, *question)
+        return known
+
+    def _current(self) -> Acls:
+        acls = self._cluster.image.acls
+        if self._stamp[0] is not acls or self._stamp[1] != acls.version:
+            self._known.clear()
+            self._stamp = acls, acls.version
+        return acls
+
+    def _remember(self, question: tuple[str, str, Operation, Kind, str], known: bool) -> None:
+        if len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
+        self._known[question] = known
+        if not known:
+            principal, host, operation, kind, name = question
+            facts = {"principal": principal, "host": host, "operation": operation.name, "on": f"{kind.name}:{name}"}
+            log.info("denied", extra=facts)
+
+    # -- changing ACLs ---------------------------------------------------------------------------------------------
+    def find(self, wanted: AclFilter) -> list[Acl]:
+        self._need()
+        return self._cluster.image.acls.matching(wanted)
+
+    async def create(self, wanted: Sequence[Acl]) -> list[KafkaError | None]:
+        """Outcomes in the order asked."""
+        self._need()
+        return await self._cluster.run(lambda machine: machine.create_acls(wanted))
+
+    async def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl] | KafkaError]:
+        """What each of the filters has removed."""
+        self._need()
+        return await self._cluster.run(lambda machine: machine.delete_acls(filters))
+
+    def _need(self) -> None:
+        if not self.is_enabled:
+            raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+
+
+def refusal(kind: Kind) -> KafkaError:
+    return KafkaError(_REFUSALS[kind])

@@ -1,0 +1,103 @@
+"""Counts what clients do, where somebody has set quotas, and says how long they have to wait.
+
+`is_enabled` is an attribute, for it is looked at with every request: without quotas nothing is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kompat.cluster import quotas
+from kompat.cluster.quotas import Component, QuotaChange
+from kompat.errors import KafkaError
+from kompat.security.quotas import (
+    CONSUMER_BYTE_RATE,
+    IP,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    Entity,
+    Meters,
+)
+
+if TYPE_CHECKING:
+    from kompat.clock import Clock
+    from kompat.cluster.changes import Changes
+    from kompat.cluster.service import ClusterService
+    from kompat.config.broker import BrokerConfig
+
+
+class ClientQuotas:
+    def __init__(self, cluster: ClusterService, config: BrokerConfig, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._meters = Meters(
+            config["quota.window.num"],
+            config["quota.window.size.seconds"] * 1000,
+            config["controller.quota.window.num"],
+            config["controller.quota.window.size.seconds"] * 1000,
+        )
+        self.is_enabled = False  # for requests
+        self.counts_connections = False
+        self._refresh()
+        cluster.watch(self._changed)
+
+    def _changed(self, changes: Changes) -> None:
+        if changes.quotas:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        limits = self._cluster.image.quotas
+        self._meters.limit(limits)
+        kinds = {kind for entity in limits for kind, _ in entity}
+        self.counts_connections = IP in kinds
+        self.is_enabled = bool(kinds - {IP})
+
+    # -- counting --------------------------------------------------------------------------------------------------
+    def produced(self, principal: str, client_id: str | None, size: int) -> int:
+        """Milliseconds to wait, as everywhere here."""
+        return self._record(PRODUCER_BYTE_RATE, principal, client_id, size)
+
+    def fetched(self, principal: str, client_id: str | None, size: int) -> int:
+        return self._record(CONSUMER_BYTE_RATE, principal, client_id, size)
+
+    def worked(self, principal: str, client_id: str | None, seconds: float) -> int:
+        """On a request, so long."""
+        waits = self._record(REQUEST_PERCENTAGE, principal, client_id, seconds * 100)
+        return min(waits, round(self._meters.longest_ms))
+
+    def most_fetched(self, principal: str, client_id: str | None) -> int | None:
+        """More bytes than this in one answer could only be too much."""
+        most = self._meters.most(CONSUMER_BYTE_RATE, _user(principal), client_id or "")
+        return None if most is None else max(1, int(most))
+
+    def connected(self, address: str) -> float:
+        """Seconds after which a new connection is to be closed; 0: it may stay."""
+        return self._meters.connected(address, self._now()) / 1000
+
+    def mutated(self, principal: str, client_id: str | None, partitions: int, *, is_strict: bool) -> int:
+        """Partitions are to be created or deleted. Where that `is_strict`, and there is a time to wait, they must not be."""
+        waits = self._meters.mutate(_user(principal), client_id or "", partitions, self._now(), is_strict=is_strict)
+        return _rounded(waits)
+
+    def _record(self, key: str, principal: str, client_id: str | None, value: float) -> int:
+        return _rounded(self._meters.record(key, _user(principal), client_id or "", value, self._now()))
+
+    def _now(self) -> float:
+        return self._clock.monotonic() * 1000
+
+    # -- changing quotas -------------------------------------------------------------------------------------------
+    def find(self, components: Sequence[Component], *, is_strict: bool) -> list[tuple[Entity, Mapping[str, float]]]:
+        return quotas.find(self._cluster.image.quotas, components, is_strict=is_strict)
+
+    async def alter(self, wanted: Sequence[QuotaChange], *, validate_only: bool = False) -> list[KafkaError | None]:
+        """Each entity is changed or refused on its own; outcomes in the order asked."""
+        return await self._cluster.run(lambda machine: machine.alter_quotas(wanted, validate_only=validate_only))
+
+
+def _user(principal: str) -> str:
+    return principal.partition(":")[2]
+
+
+def _rounded(ms: float) -> int:
+    return max(1, round(ms)) if ms > 0 else 0
