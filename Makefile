@@ -6,8 +6,9 @@ PYTHON ?= python3
 NATIVE := $(shell find kompat/native kompat/raft/native -name '*.rs' -not -path '*/target/*') kompat/native/Cargo.toml kompat/native/Cargo.lock
 SOURCES := kompat spark tests interop_tests benchmarks
 ARGS ?=
+SEEDS ?= 2000
 
-.PHONY: run test unit interop interop-deps check lint bench clean help
+.PHONY: run test unit thorough interop interop-deps check lint bench clean help
 .DELETE_ON_ERROR:
 
 help:
@@ -15,12 +16,13 @@ help:
 	@echo "make test     install what the tests need and run all of them"
 	@echo "make check    the fast loop: lint, types, layers, unit tests"
 	@echo "make bench    measure, side by side with Apache Kafka"
+	@echo "make thorough the unit tests that take longer: random walks, thousands of simulated clusters (SEEDS=10000 for more)"
 	@echo "make interop  only the tests with stock clients"
 
 run: $(VENV)/.installed
 	exec $(BIN)/kompat start $(ARGS)
 
-test: check interop
+test: check thorough interop
 
 check: lint unit
 
@@ -31,7 +33,10 @@ lint: $(VENV)/.developer
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.developer
-	$(BIN)/pytest tests -q -n 2 --dist loadfile $(ARGS)
+	$(BIN)/pytest tests -q -n 2 --dist loadfile -m "not slow" $(ARGS)
+
+thorough: $(VENV)/.developer
+	KOMPAT_SIM_SEEDS=$(SEEDS) $(BIN)/pytest tests -q -n 2 --dist worksteal -m slow $(ARGS)
 
 # Two files at a time: most tests wait for clients more than they work.
 interop: interop-deps

@@ -10,9 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.cli.support import Process, clean_environment, refused, started
+
+pytestmark = pytest.mark.slow
 
 SECRET = "kompat.cluster.secret=not much of a secret"  # noqa: S105
 

@@ -15,6 +15,8 @@ from kompat.testing import RunningCluster
 from tests.handlers import wire
 from tests.handlers.conftest import build
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {
     "default.replication.factor": 3,
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",

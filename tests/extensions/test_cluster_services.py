@@ -19,6 +19,8 @@ from kompat.log.partition import Partition
 from kompat.protocol.records import Record, build_batch
 from kompat.types import LogId, Millis, NodeId, Offset
 
+pytestmark = pytest.mark.slow
+
 GROUP = "workers"
 SECONDS = 20.0
 

@@ -24,6 +24,8 @@ from kompat.types import Millis, Offset
 from tests.extensions.support import ExtendedLog, delivered, message
 from tests.log.test_model_on_disk import FullDisk
 
+pytestmark = pytest.mark.slow
+
 IDS = [None, None, "a", "b"]
 WISHES = st.tuples(st.sampled_from([None, 0, 1, 5, 5, 20, 1000]), st.sampled_from(IDS))
 BATCHES = st.lists(WISHES, min_size=1, max_size=5)

@@ -167,6 +167,7 @@ async def test_the_brokers_own_topics_are_left_alone(node: Node) -> None:
     assert len(await node.until(partition, count=1)) == 1
 
 
+@pytest.mark.slow
 async def test_the_queue_does_not_grow_with_every_delivery(node: Node) -> None:
     partition = node.open()
     node.send(partition, "far", delay_ms=600_000)

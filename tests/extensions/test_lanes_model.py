@@ -23,6 +23,8 @@ from tests.extensions.lanes_support import LanesLog
 from tests.extensions.support import delivered, message
 from tests.log.test_model_on_disk import FullDisk
 
+pytestmark = pytest.mark.slow
+
 CLASSES = st.sampled_from([None, None, 0, 4, 8, 9])
 DELAYS = st.sampled_from([None, None, None, 5, 50])
 BATCHES = st.lists(st.tuples(CLASSES, DELAYS), min_size=1, max_size=6)

@@ -14,6 +14,8 @@ from kompat.protocol.records import Record
 
 from .queue_support import House, Reader, ack_id, delivery_count
 
+pytestmark = pytest.mark.slow
+
 LOCK_MS = 80
 RECORDS = 30
 STEPS = 120

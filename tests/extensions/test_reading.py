@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kompat.errors import KafkaError
-from kompat.extensions import reading
+from kompat.extensions import read_lanes
 from kompat.extensions.reading import ReadRange, ReadRecord
 from kompat.log.partition import Origin, Partition
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch
@@ -151,8 +151,8 @@ async def test_transactions_are_read_as_their_isolation_says(cache: int) -> None
 
 
 async def test_a_page_reads_so_much_of_the_log_and_then_says_where_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "SCANNED_BYTES", 40_000)
-    monkeypatch.setattr(reading, "CHUNK_BYTES", 16_000)
+    monkeypatch.setattr(read_lanes, "SCANNED_BYTES", 40_000)
+    monkeypatch.setattr(read_lanes, "CHUNK_BYTES", 16_000)
     broker = TracedBroker()
     [log] = broker.open("topic")
     for _ in range(20):
@@ -173,8 +173,8 @@ async def test_a_page_reads_so_much_of_the_log_and_then_says_where_to_go_on(monk
 
 
 async def test_a_record_larger_than_a_page_is_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "SCANNED_BYTES", 100)
-    monkeypatch.setattr(reading, "PAGE_BYTES", 100)
+    monkeypatch.setattr(read_lanes, "SCANNED_BYTES", 100)
+    monkeypatch.setattr(read_lanes, "PAGE_BYTES", 100)
     broker = TracedBroker()
     logs = broker.open("topic", 2)
     for log in logs:

@@ -137,6 +137,7 @@ def test_a_record_without_a_context_has_a_root_of_its_own(receiver: Receiver) ->
     assert (wait.trace_id, wait.parent_span_id) == (TRACE, publish.span_id)
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_gone_stops_nobody() -> None:
     receiver = Receiver()
     receiver.close()

@@ -233,7 +233,7 @@ def test_the_index_of_a_batch_goes_with_the_batch() -> None:
     story = Story(bytes.fromhex(TRACE), "orders/2/5", message_id="m-1")
     came = Happening(Kind.PRODUCED, Millis(1), HOME, [(5, story)])
     moved = Happening(Kind.FIRED, Millis(2), HOME, [(5, story)], "", [Place("orders", 2, 9)])
-    written = dict(index.writes(40, [(came, 0), (moved, 0)]))
+    written = dict(index.writes(40, index.names([(came, 0), (moved, 0)])))
 
     for place in (Place("orders", 2, 5), Place("orders", 2, 9)):
         assert index.record_value(written[index.record_name(place)] or b"") == (story.trace_id, "orders/2/5")
@@ -250,7 +250,7 @@ def test_the_index_of_a_batch_goes_with_the_batch() -> None:
 
 def test_a_record_whose_id_follows_from_its_place_needs_no_index_of_places() -> None:
     story = HOME.story(5)
-    written = dict(index.writes(40, [(Happening(Kind.PRODUCED, Millis(1), HOME, [(5, story)]), 0)]))
+    written = dict(index.writes(40, index.names([(Happening(Kind.PRODUCED, Millis(1), HOME, [(5, story)]), 0)])))
 
     assert index.record_name(Place("orders", 2, 5)) not in written
     assert story.trace_id == context.place_id(b"log", 5)

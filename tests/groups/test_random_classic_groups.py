@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -12,6 +13,8 @@ from kompat.groups.consumer_protocol import encode_assignment, parse_assignment
 from kompat.groups.machine.classic import ClassicGroup, ClassicState
 from kompat.groups.machine.messages import JoinReply, LeavingMember, SyncReply, Token
 from tests.groups.harness import Groups, compacted, replicated, settled, table, through_bytes, topic_id_of
+
+pytestmark = pytest.mark.slow
 
 PARTITIONS = 6
 SESSION, REBALANCE = 10_000, 20_000

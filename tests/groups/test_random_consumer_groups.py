@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -16,6 +17,8 @@ from kompat.groups.config import ConsumerGroupSettings, GroupSettings
 from kompat.groups.consumer_protocol import parse_assignment
 from kompat.groups.machine.consumer import ConsumerGroup
 from tests.groups.harness import Groups, compacted, replicated, settled, table, through_bytes, topic_id_of
+
+pytestmark = pytest.mark.slow
 
 NAMES = ["a", "b", "c", "d"]
 Place = tuple[UUID, int]

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
@@ -13,6 +14,8 @@ from kompat.log.partition import Partition
 from kompat.log.rocks import RocksStore
 from tests.log.support import Log
 from tests.log.test_model import PartitionModel
+
+pytestmark = pytest.mark.slow
 
 
 class FullDisk(RocksStore):

@@ -21,6 +21,8 @@ from kompat.raft.engine import Ready
 from tests.log.sim.chaos import simulate
 from tests.log.sim.history import History, Violation
 
+pytestmark = pytest.mark.slow
+
 FIRST = int(os.environ.get("KOMPAT_SIM_FIRST", "0"))
 SEEDS = int(os.environ.get("KOMPAT_SIM_SEEDS", "300"))
 PARTS = min(SEEDS, 8)

@@ -250,6 +250,7 @@ def test_a_new_leader_epoch_outlives_the_machine() -> None:
     assert refusal(again, Fence(LeaderEpoch(4), 0), Writing("b", 9)) is None
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 20), st.integers(0, 5), st.sampled_from(RecordState), st.integers(0, 3)), min_size=1

@@ -12,6 +12,8 @@ from kompat.share.machine.settings import ShareSettings
 
 from .support import Shop
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = ShareSettings(
     offset_reset="earliest", lock_ms=120, delivery_limit=1000, max_locks=60, backoff_ms=1, max_backoff_ms=5
 )

@@ -16,6 +16,8 @@ from kompat.types import Millis
 from .model import ACQUIRED, ARCHIVED, NEVER, Ranked
 from .walk import MEMBERS, STEPS, Walk
 
+pytestmark = pytest.mark.slow
+
 END = NEVER  # of what never ends, also in the machine
 
 

@@ -204,6 +204,7 @@ async def test_a_record_that_fails_for_ever_is_given_up(shops: Any) -> None:
     assert await shop.fetch_offsets("alice", max_wait_ms=50) == []
 
 
+@pytest.mark.slow
 async def test_thousands_of_acknowledgements_are_snapshotted_and_none_is_lost(shops: Any) -> None:
     shop = shops(updates_per_snapshot=50)
     states = shop._states

@@ -7,10 +7,14 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from kompat.log.rocks import RocksStore
 from kompat.types import LogId, Offset, RaftIndex
 from tests.log.store.batches import LOG, a_batch, an_entry
 from tests.log.store.crash_writer import PARTITIONS
+
+pytestmark = pytest.mark.slow
 
 ROUNDS = 8
 

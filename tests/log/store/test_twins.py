@@ -245,6 +245,7 @@ def _content(store: PartitionStore, offset: int, limit: int, end: int) -> tuple[
     return b"".join(run.buffers), run.size, run.next_offset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_stores_on_disk_and_in_memory_answer_alike(tmp_path: Path, seed: int) -> None:
     twins = Twins(str(tmp_path), seed)
