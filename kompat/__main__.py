@@ -25,6 +25,7 @@ USER_COMMANDS = {"consume": "read a topic"}  # each is a module of kompat.cli
 START_FLAGS = (
     "host",
     "port",
+    "http_host",
     "http_port",
     "data",
     "node_id",
@@ -66,7 +67,8 @@ def _add_start(commands: Commands) -> None:
     )
     start.add_argument("--host", help="address to listen on (127.0.0.1)")
     start.add_argument("--port", help="Kafka's port (9092); 0 takes a free one")
-    start.add_argument("--http-port", metavar="PORT", help="port of REST, metrics and console (8080)")
+    start.add_argument("--http-host", metavar="HOST", help="address of REST, metrics and console (127.0.0.1)")
+    start.add_argument("--http-port", metavar="PORT", help="its port (8080); 0 takes a free one, none is for none")
     start.add_argument("--data", metavar="DIR", help="data directory (./kompat-data); :memory: keeps nothing")
     start.add_argument("--node-id", metavar="N", help="this broker's number")
     start.add_argument("--advertised", metavar="HOST:PORT", help="what clients are told (the address they dialled)")
@@ -148,7 +150,8 @@ def _run(config: BrokerConfig) -> int:
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
-        print(f"kompat {__version__} ready: kafka {broker.address}", flush=True)
+        http = f" http {broker.http}" if broker.http else ""
+        print(f"kompat {__version__} ready: kafka {broker.address}{http}", flush=True)
 
     try:
         run_until_signal(config, ready)

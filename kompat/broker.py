@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from kompat import __version__
+from kompat.admin.door import Door
 from kompat.clock import Clock, SystemClock
 from kompat.cluster.authorizer import Authorizer
 from kompat.cluster.calls import Call
@@ -69,6 +70,7 @@ class Broker:
         self.peer: Address | None = None  # where other brokers of its cluster find it
         self._socket: socket.socket | None = None  # for clients, where its port had to be known before they may come
         self.endpoint = (config.listener.host, config.listener.port)
+        self.http = ""  # where its HTTP door is, as host:port; empty: it has none
 
     @property
     def address(self) -> str:
@@ -78,12 +80,14 @@ class Broker:
     async def start(self) -> None:
         """Serve clients. Where that fails, everything is as before."""
         try:
+            door = await self._bind_door()
             services = await self._build_services()
             member = services.cluster.member
             controller = member.controller if member is not None else None
             dispatcher = Dispatcher(APIS, services, controller, services.meters)
             if member is not None:
                 member.controller.serve(Call.FORWARD, Forwarded(dispatcher).serve)
+                member.peers.on_call[Call.REQUEST] = Forwarded(dispatcher).serve
             listener = Listener(dispatcher, limits(self._config), on_left=services.shares.disconnected)
             services.fetch_room.unread = listener.unread_bytes
             await self._listen(listener)
@@ -92,6 +96,8 @@ class Broker:
             if member is not None:
                 # While clients are still served: none of them has to wait for another leader.
                 self._built.push_async_callback(member.hand_over)
+            door.serve(services, self.endpoint)
+            self._built.push_async_callback(door.close)  # before all others: nothing is behind it any more
         except BaseException:
             await self.stop()
             raise
@@ -100,6 +106,13 @@ class Broker:
     async def stop(self) -> None:
         """Finish what is under way, write everything, let go of the data directory."""
         await self._built.aclose()
+
+    async def _bind_door(self) -> Door:
+        door = Door(self._config)
+        self._built.push_async_callback(door.close)  # where the start fails
+        await door.bind()
+        self.http = door.address
+        return door
 
     async def _build_services(self) -> Services:
         config, clock = self._config, self._clock

@@ -41,7 +41,7 @@ class LocalCluster:
         return ",".join(f"{number}@{self.host}:{port}" for number, port in enumerate(ports, 1))
 
     def command(self, number: int) -> list[str]:
-        http_port = self.http_port_base + number - 1 if self.http_port_base else 0
+        http_port = self.http_port_base + number - 1 if self.http_port_base else "none"
         given = {
             "node-id": number,
             "host": self.host,

@@ -55,6 +55,7 @@ class Broker:
         self.home = home
         self.data = str(data or home / "data")
         self.port = free_port()
+        self.http_port: int | None = None  # to be set before the start, for a broker with an HTTP door
         self.settings = dict(settings or {})
         self.options: tuple[str, ...] = ()
         self.environment: dict[str, str] = {}
@@ -65,13 +66,21 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def http_flag(self) -> str:
+        return "none" if self.http_port is None else str(self.http_port)
+
+    @property
+    def http_url(self) -> str:
+        return f"http://127.0.0.1:{self.http_port}"
+
+    @property
     def pid(self) -> int:
         assert self.process is not None
         return self.process.pid
 
     def command(self) -> list[str]:
         options = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
-        place = ("--host", "127.0.0.1", "--port", str(self.port), "--data", self.data)
+        place = ("--host", "127.0.0.1", "--port", str(self.port), "--http-port", self.http_flag, "--data", self.data)
         return [sys.executable, "-m", "kompat", "start", *place, *options, *self.options]
 
     def spawn(self) -> subprocess.Popen[bytes]:

@@ -45,7 +45,7 @@ class Cluster:
         listener = f"{self.host(number)}:{self._peers[number]}"
         self.brokers[number].options = (
             *("--node-id", str(number), "--cluster", members, "--cluster-listener", listener),
-            *("--cluster-secret-file", str(self.secret), "--http-port", "0"),
+            *("--cluster-secret-file", str(self.secret)),
         )
 
     def host(self, number: int) -> str:

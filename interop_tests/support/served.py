@@ -23,7 +23,8 @@ class ServedBroker(Broker):
     """As Broker, with `call`."""
 
     def command(self) -> list[str]:
-        settings = {"host": "127.0.0.1", "port": str(self.port), "data": self.data, **self.settings}
+        place = {"host": "127.0.0.1", "port": str(self.port), "http-port": self.http_flag, "data": self.data}
+        settings = {**place, **self.settings}
         return [sys.executable, *COMMAND, json.dumps(settings), str(self._calls)]
 
     @property

@@ -18,6 +18,8 @@ class Call(IntEnum):
     ASK = 21  # a command for a partition's leader
     APPEND = 22  # a batch for a partition that the receiver leads
     REACH = 23  # do you have a link to another broker, and what does it lead?
+    REQUEST = 24  # a request of Kafka's for the receiver, of somebody who came to the sender by HTTP
+    TELL = 25  # what the receiver alone knows of itself, for the sender's HTTP door
 
 
 class Calling(Protocol):

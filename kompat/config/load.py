@@ -19,11 +19,13 @@ CONFIG_VARIABLE = "KOMPAT_CONFIG"  # the settings file, as --config
 _SHORT = {
     "data": "log.dirs",
     "node-id": "node.id",
+    "http-host": "kompat.http.host",
     "http-port": "kompat.http.port",
     "cluster": "kompat.cluster.members",
     "cluster-listener": "kompat.cluster.listener",
     "cluster-secret-file": "kompat.cluster.secret.file",
 }
+_NO_DOOR = {"http-port": {"none": "-1"}}  # what people write, where a setting is a number
 _ADDRESS = ("host", "port", "advertised")  # these are put together with what the layers below say
 _SHORTHANDS = frozenset({*_SHORT, *_ADDRESS})
 
@@ -118,7 +120,7 @@ def _lay(given: dict[str, str], origin: dict[str, str], layer: Mapping[str, tupl
     for name, (value, where) in layer.items():
         if name not in _ADDRESS:
             full = _SHORT.get(name, name)
-            given[full], origin[full] = value, where
+            given[full], origin[full] = _NO_DOOR.get(name, {}).get(value, value), where
     address = {name: layer[name] for name in _ADDRESS if name in layer}
     if not address:
         return

@@ -7,7 +7,7 @@ from kompat.errors import ProtocolError
 from kompat.protocol.messages.classes import Message
 from kompat.protocol.messages.decoder import Decoder
 from kompat.protocol.messages.encoder import Encoder
-from kompat.protocol.wire import MALFORMED, Reader, Writer, read_nullable_string, skip_tags
+from kompat.protocol.wire import MALFORMED, Reader, Writer, read_nullable_string, skip_tags, write_nullable_string
 from kompat.types import Buffer
 
 M = TypeVar("M", bound=Message)
@@ -103,3 +103,27 @@ def frame_response(correlation_id: int, api_key: int, version: int, body: list[B
 def response_header_size(header: RequestHeader) -> int:
     """Of a response as it goes out: what stands before its body."""
     return _RESPONSE.size + (1 if is_flexible(header.api_key, header.api_version) else 0)
+
+
+# -- the other way round: for requests that a broker makes itself --------------------------------------------------------
+def encode_request(
+    message_type: type[Message], version: int, message: Any, *, correlation_id: int = 0, client_id: str | None = None
+) -> bytearray:
+    """A request as a client would send it, without its length."""
+    key = message_type.SCHEMA.api_key
+    out = bytearray(_HEADER.pack(key, version, correlation_id))
+    write_nullable_string(out, client_id)
+    if is_flexible(key, version):
+        out.append(0)
+    writer = _writers.get((message_type, version))
+    if writer is None:
+        encoder = Encoder(version, flexible=message_type.is_flexible(version))
+        writer = _writers[message_type, version] = encoder.struct(message_type.SCHEMA.struct)
+    writer(out, message)
+    return out
+
+
+def decode_response(message: type[M], version: int, frame: memoryview) -> M:
+    """The message of a response as it goes out, length and header included. Raises ProtocolError."""
+    head = _RESPONSE.size + (1 if is_flexible(message.SCHEMA.api_key, version) else 0)
+    return decode_request(message, version, frame[head:])

@@ -31,17 +31,23 @@ Setting = str | int | float | bool
 class RunningBroker:
     host: str
     port: int
+    http: str = ""  # where its HTTP door is, as host:port; empty unless it was started with `http=True`
 
     @property
     def bootstrap_servers(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def http_url(self) -> str:
+        return f"http://{self.http}"
 
 
 @contextmanager
 def broker(settings: Mapping[str, Setting] | None = None, **named: Setting) -> Iterator[RunningBroker]:
     """Run a broker until the end of the block.
 
-    Settings have Kafka's names, in `settings` or as keywords with underscores: `log_retention_ms=1000`.
+    Settings have Kafka's names, in `settings` or as keywords with underscores: `log_retention_ms=1000`. With `http=True`
+    it has an HTTP door too, at the `http_url` of what is given.
     """
     thread = _BrokerThread(_texts({**(settings or {}), **named}))
     thread.start()
@@ -106,7 +112,10 @@ def cluster(
 
 
 def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
-    texts = {"port": "0", "data": ":memory:"}
+    texts = {"port": "0", "data": ":memory:", "http-port": "none"}
+    if settings.get("http") is True:
+        texts["http-port"] = "0"
+        settings = {name: value for name, value in settings.items() if name != "http"}
     for name, value in settings.items():
         texts[name.replace("_", ".")] = str(value).lower() if isinstance(value, bool) else str(value)
     return texts
@@ -145,7 +154,7 @@ class _BrokerThread(threading.Thread):
         broker = Broker(load(self.settings, environ={}))
         await broker.start()
         try:
-            self._running = RunningBroker(*broker.endpoint)
+            self._running = RunningBroker(*broker.endpoint, broker.http)
             self.peer = str(broker.peer or "")
             self._is_up.set()
             await self._end.wait()

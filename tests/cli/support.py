@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-READY = re.compile(r"kompat \S+ ready: kafka (\S+):(\d+)\n")
+READY = re.compile(r"kompat \S+ ready: kafka (\S+):(\d+)(?: http (\S+))?\n")
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

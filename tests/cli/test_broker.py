@@ -17,15 +17,15 @@ async def test_a_start_that_fails_lets_go_of_the_data(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         with pytest.raises(OSError, match=port):
-            await Broker(load({"data": str(tmp_path), "port": port}, environ={})).start()
+            await Broker(load({"data": str(tmp_path), "port": port, "http-port": "none"}, environ={})).start()
 
-    broker = Broker(load({"data": str(tmp_path), "port": "0"}, environ={}))
+    broker = Broker(load({"data": str(tmp_path), "port": "0", "http-port": "none"}, environ={}))
     await broker.start()
     await broker.stop()
 
 
 async def test_a_broker_whose_disk_refuses_can_still_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = Broker(load({"data": ":memory:", "port": "0"}, environ={}))
+    broker = Broker(load({"data": ":memory:", "port": "0", "http-port": "none"}, environ={}))
     await broker.start()
 
     def refuse(_: MemoryStore) -> None:

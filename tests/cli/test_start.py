@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 import kompat
 from tests.cli.support import refused, started
 
-MEMORY = ("--port", "0", "--http-port", "0", "--data", ":memory:")
+MEMORY = ("--port", "0", "--http-port", "none", "--data", ":memory:")
 
 
 def setting(bootstrap_servers: str, name: str) -> str:
@@ -52,7 +52,7 @@ def test_an_interrupt_from_the_keyboard_ends_with_0_too() -> None:
 
 
 def test_the_data_directory_is_kompat_data_by_default_and_outlives_a_restart(tmp_path: Path) -> None:
-    flags = ("--port", "0", "--http-port", "0")
+    flags = ("--port", "0", "--http-port", "none")
     with started(*flags, cwd=tmp_path) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         producer.produce("kept", b"value")
@@ -103,7 +103,7 @@ def test_a_variable_that_is_not_understood_stops_the_start_with_one_line() -> No
 
 
 def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:
-    data = ("--http-port", "0", "--data", str(tmp_path))
+    data = ("--http-port", "none", "--data", str(tmp_path))
     with started("--port", "0", *data) as broker:
         line = refused("--port", "0", *data)
 
@@ -115,17 +115,17 @@ def test_a_port_in_use_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
 
-        assert port in refused("--data", ":memory:", "--http-port", "0", "--port", port)
+        assert port in refused("--data", ":memory:", "--http-port", "none", "--port", port)
 
 
 def test_a_data_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    assert "file" in refused("--port", "0", "--http-port", "0", "--data", str(tmp_path / "file" / "data"))
+    assert "file" in refused("--port", "0", "--http-port", "none", "--data", str(tmp_path / "file" / "data"))
 
 
 def test_damaged_data_is_refused_and_left_alone(tmp_path: Path) -> None:
-    flags = ("--port", "0", "--http-port", "0", "--data", str(tmp_path))
+    flags = ("--port", "0", "--http-port", "none", "--data", str(tmp_path))
     with started(*flags) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         producer.produce("kept", b"value")

@@ -42,13 +42,13 @@ def test_without_anything_it_listens_on_loopback_and_writes_below_the_working_di
 def test_shorthands_stand_for_kafkas_settings() -> None:
     flags = {"host": "0.0.0.0", "port": "19094", "data": ":memory:", "node-id": "7", "advertised": "kompat.example:443"}  # noqa: S104
 
-    config = load(flags, environ={"KOMPAT_HTTP_PORT": "0"})
+    config = load(flags, environ={"KOMPAT_HTTP_PORT": "none"})
 
     assert str(config.listener) == "PLAINTEXT://0.0.0.0:19094"
     assert str(config.advertised) == "PLAINTEXT://kompat.example:443"
     assert config.data == ":memory:"
     assert config.node_id == config["broker.id"] == 7
-    assert config["kompat.http.port"] == 0
+    assert config["kompat.http.port"] == -1
 
 
 def test_a_port_alone_leaves_the_host_that_a_lower_layer_gave(tmp_path: Path) -> None:

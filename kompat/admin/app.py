@@ -1,0 +1,173 @@
+"""The application behind the HTTP door: from a request to a route, and from what it gives to an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as Path
+
+from kompat.admin.decoding import decode_body, decode_path, decode_query
+from kompat.admin.limits import Bodies, Streams
+from kompat.admin.problems import FORBIDDEN, MEDIA_TYPE, UNAVAILABLE, Problem, problem_of
+from kompat.admin.requests import Caller, Requests
+from kompat.admin.route import JSON, Call, Route
+from kompat.errors import KafkaError, PeerError, StorageError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from kompat.handlers.services import Services
+
+log = logging.getLogger(__name__)
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+OTHER_SITES = ("cross-site", "same-site")
+EXPECTED = (Problem, KafkaError, StorageError, PeerError)
+# No page of somebody else may show, or be taken for, what the broker answers.
+GUARDS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
+
+Authenticate = Callable[[Request], Awaitable[str]]
+
+
+class Application:
+    """Serves routes. Until the broker is up it has no services, and all but the open routes are told to wait."""
+
+    def __init__(self, routes: Iterable[Route], *, max_streams: int, authenticate: Authenticate) -> None:
+        self.routes = sorted(routes, key=_order)
+        self.services: Services | None = None
+        self.requests: Requests | None = None
+        self.local_address = ("127.0.0.1", 0)  # of Kafka's port
+        self.stopping = asyncio.Event()
+        self.streams = Streams(max_streams)
+        self.bodies = Bodies()
+        self._authenticate = authenticate
+        paths = [Path(route.path, self._endpoint(route), methods=[route.method]) for route in self.routes]
+        self.asgi: ASGIApp = _unescaped(Starlette(routes=paths, exception_handlers={HTTPException: _refused}))
+
+    def serve(self, services: Services, local_address: tuple[str, int]) -> None:
+        """The broker is up."""
+        self.services = services
+        self.requests = Requests(services)
+        self.local_address = local_address
+
+    def _endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return await self._answer(route, request)
+            except EXPECTED as error:
+                return answer_problem(problem_of(error), request)
+            except ClientDisconnect:
+                return Response(status_code=499)  # nobody reads it
+            except Exception as error:  # noqa: BLE001 - a bug is answered too
+                return _failed(error, request)
+
+        return endpoint
+
+    async def _answer(self, route: Route, request: Request) -> Response:
+        _refuse_other_sites(request)
+        if self.services is None or self.requests is None:
+            if not route.is_open:
+                raise Problem(
+                    UNAVAILABLE, "The broker is starting. Try again in a moment.", headers={"retry-after": "1"}
+                )
+            caller = Caller()
+        else:
+            principal = Caller().principal if route.is_open else await self._authenticate(request)
+            host = request.client.host if request.client is not None else "127.0.0.1"
+            caller = Caller(principal, host, self.local_address)
+        path, query = decode_path(request.path_params), decode_query(route.query, request.scope["query_string"])
+        if route.body is None:
+            return await self._handled(route, request, caller, path, query, b"")
+        most = self.services.config["kompat.http.max.body.bytes"] if self.services is not None else 0
+        with self.bodies.room(min(most, _told(request, most))):
+            raw = await self.bodies.read(request, most)
+            return await self._handled(route, request, caller, path, query, raw)
+
+    async def _handled(
+        self, route: Route, request: Request, caller: Caller, path: dict[str, Any], query: Any, raw: bytes
+    ) -> Response:
+        call = Call(
+            services=cast("Services", self.services),  # only open routes are called before there are any
+            requests=cast("Requests", self.requests),
+            caller=caller,
+            path=path,
+            query=query,
+            body=decode_body(route, request.headers.get("content-type", ""), raw),
+            request=request,
+            streams=self.streams,
+            stopping=self.stopping,
+        )
+        return answer(route, await route.handle(call))
+
+
+def answer(route: Route, result: Any) -> Response:
+    if isinstance(result, Response):
+        return result
+    if result is None:
+        return Response(status_code=204)
+    return Response(msgspec.json.encode(result), route.status, GUARDS, JSON)
+
+
+def answer_problem(problem: Problem, request: Request) -> Response:
+    shape = problem.shape(request.url.path)
+    return Response(msgspec.json.encode(shape), problem.status, {**GUARDS, **problem.headers}, MEDIA_TYPE)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What Starlette refuses by itself: an address or a method that there is not."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    method, path = request.method, request.url.path
+    details = {
+        404: f"There is nothing at {path}. GET /docs shows what there is.",
+        405: f"{path} does not take {method}, but {headers.get('Allow', 'another method')}.",
+    }
+    return answer_problem(Problem(status, details.get(status, str(error)), headers=headers), request)
+
+
+def _failed(error: Exception, request: Request) -> Response:
+    log.error("request failed", exc_info=error, extra={"method": request.method, "path": request.url.path})
+    return answer_problem(problem_of(error), request)
+
+
+def _refuse_other_sites(request: Request) -> None:
+    """A page from elsewhere must not have a browser change anything here, with whatever the browser knows."""
+    if request.method in SAFE:
+        return
+    origin = request.headers.get("origin")
+    is_foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    if is_foreign or request.headers.get("sec-fetch-site") in OTHER_SITES:
+        raise Problem(
+            FORBIDDEN, "The request comes from a page of another site. Only the broker's own pages may send it."
+        )
+
+
+def _told(request: Request, most: int) -> int:
+    """How much room the body may need: as much as any, where it is not said."""
+    told = request.headers.get("content-length", "")
+    return int(told) if told.isascii() and told.isdigit() and len(told) < 20 else most
+
+
+def _order(route: Route) -> list[tuple[bool, str]]:
+    """What is named literally goes before what is a parameter."""
+    return [(part.startswith("{"), part) for part in route.path.split("/")]
+
+
+def _unescaped(app: Starlette) -> ASGIApp:
+    """Routes are found by the address as it was sent, so that a name may have a slash in it, escaped."""
+
+    async def by_raw_path(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["path"] = scope["raw_path"].decode("ascii")
+        await app(scope, receive, send)
+
+    return by_raw_path

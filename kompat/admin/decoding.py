@@ -1,0 +1,94 @@
+"""From what a client sent to what a route takes: path, query, body. What does not fit is a problem that says where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_origin
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from kompat.admin.problems import Problem, invalid
+from kompat.admin.route import Route
+
+NUMBERS = {
+    "partition": 2**31 - 1,
+    "broker": 2**31 - 1,
+    "offset": 2**63 - 1,
+}  # path parameters, and their largest values
+MOST_PARAMETERS = 100
+LARGEST_NUMBER = 2**63 - 1
+
+
+def decode_path(raw: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters come as they stand in the address: what is escaped there may be a slash."""
+    found: dict[str, Any] = {}
+    for name, escaped in raw.items():
+        try:
+            text = unquote(escaped, errors="strict")
+        except UnicodeDecodeError:
+            raise invalid(f"{name} in the address is not UTF-8. Escape its bytes as UTF-8.") from None
+        found[name] = _number(name, text, NUMBERS[name]) if name in NUMBERS else text
+    return found
+
+
+def _number(name: str, text: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and int(text) <= most):
+        raise invalid(f"{name} in the address has to be a number from 0 to {most}, not {text[:40]!r}.")
+    return int(text)
+
+
+def decode_query(shape: Any, raw: bytes) -> Any:
+    given: dict[str, Any] = {}
+    lists = _list_fields(shape)
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS)
+    except (UnicodeDecodeError, ValueError) as error:
+        raise invalid(f"The parameters after the question mark cannot be read: {error}.") from None
+    for name, value in pairs:
+        if name in lists:
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise invalid(f"Parameter {name} stands twice.")
+        else:
+            given[name] = value
+    if shape is None:
+        if given:
+            raise invalid(f"There is no parameter {next(iter(given))} here. It takes none.")
+        return None
+    try:
+        return msgspec.convert(given, shape, strict=False)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise invalid(f"Parameters: {_reason(error)}.") from None
+
+
+def _list_fields(shape: Any) -> set[str]:
+    if shape is None:
+        return set()
+    return {field.encode_name for field in msgspec.structs.fields(shape) if get_origin(field.type) in (list, tuple)}
+
+
+def decode_body(route: Route, media_type: str, raw: bytes) -> Any:
+    """Raises a problem of status 400 or 415."""
+    if route.body is None:
+        return None
+    if not raw and route.is_body_optional:
+        return None
+    media_type = media_type.partition(";")[0].strip().lower()
+    if media_type not in route.takes and "*/*" not in route.takes:
+        raise Problem(415, f"The body has to be {' or '.join(route.takes)}: say so in Content-Type.")
+    if route.body is bytes:
+        return raw
+    try:
+        return msgspec.json.decode(raw, type=route.body)
+    except msgspec.ValidationError as error:
+        raise invalid(f"Body: {_reason(error)}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise invalid(f"The body is not JSON: {error}.") from None
+    except RecursionError:
+        raise invalid("The body is nested too deeply.") from None
+
+
+def _reason(error: Exception) -> str:
+    """In terms of JSON, as msgspec says it: `Expected `int`, got `str` - at `$.partitions``."""
+    return str(error).rstrip(".") or "nested too deeply"

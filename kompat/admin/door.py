@@ -1,0 +1,113 @@
+"""The HTTP door as the broker knows it: a socket, until somebody knocks.
+
+What is behind it is imported when the first connection comes, in a worker thread: a broker that is only spoken to by Kafka's
+protocol starts as fast as without a door, and needs no more memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from typing import TYPE_CHECKING
+
+from kompat.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kompat.admin.serving import Serving
+    from kompat.config.broker import BrokerConfig
+    from kompat.handlers.services import Services
+
+log = logging.getLogger(__name__)
+
+NONE = -1  # the port that stands for no door
+BACKLOG = 256
+DRAIN_SECONDS = 3.0
+
+
+class Door:
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._loop = asyncio.get_running_loop()
+        self._socket: socket.socket | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._serving: Serving | None = None
+        self._up: tuple[Services, tuple[str, int]] | None = None
+        self.endpoint: tuple[str, int] | None = None  # None: there is no door
+
+    @property
+    def address(self) -> str:
+        """Empty where there is no door."""
+        if self.endpoint is None:
+            return ""
+        host, port = self.endpoint
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    async def bind(self) -> None:
+        """Take the port. Raises ConfigError where somebody else has it."""
+        host, port = self._config["kompat.http.host"], self._config["kompat.http.port"]
+        if port == NONE:
+            return
+        try:
+            self._socket = await asyncio.to_thread(_listening, host, port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigError(
+                f"the HTTP port {host}:{port} cannot be opened: {reason}; --http-port takes another, or none"
+            ) from None
+        self.endpoint = self._socket.getsockname()[:2]
+        self._loop.add_reader(self._socket.fileno(), self._knocked)
+
+    def serve(self, services: Services, kafka: tuple[str, int]) -> None:
+        """The broker is up. `kafka`: where it listens for clients."""
+        self._up = (services, kafka)
+        if self._serving is not None:
+            self._serving.application.serve(services, kafka)
+
+    def _knocked(self) -> None:
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._opening = asyncio.ensure_future(self._open(self._socket))
+
+    async def _open(self, bound: socket.socket) -> None:
+        await asyncio.to_thread(_load)
+        from kompat.admin.build import build
+
+        self._serving = build(self._config)
+        if self._up is not None:
+            self._serving.application.serve(*self._up)
+        await self._serving.start(bound)
+
+    async def close(self) -> None:
+        """Drain, and let go of the port."""
+        if self._socket is None:
+            return
+        if self._opening is None:
+            self._loop.remove_reader(self._socket.fileno())
+        else:
+            with contextlib.suppress(Exception):
+                await self._opening
+        if self._serving is not None:
+            await self._serving.close(DRAIN_SECONDS)
+        self._socket.close()
+        self._socket = None
+
+
+def _load() -> None:
+    """Imports what takes long, beside the event loop."""
+    import kompat.admin.build  # noqa: F401
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(host or "127.0.0.1", port, type=socket.SOCK_STREAM)[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
+    except OSError:
+        bound.close()
+        raise
+    return bound

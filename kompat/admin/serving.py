@@ -1,0 +1,121 @@
+"""Runs the application on the broker's event loop: uvicorn's protocol, without the server around it.
+
+uvicorn's server has signal handlers and a loop of its own, and wakes up ten times a second for them. The broker has its own
+already: what is left is to accept, to keep an eye on connections that do not get on, and to end in good order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING, Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+if TYPE_CHECKING:
+    from kompat.admin.app import Application
+
+HEAD_SECONDS = 15.0  # for the head of a request, and between two requests
+UNREAD_SECONDS = 60.0  # for a client to read something of what it has asked for
+HEAD_BYTES = 32 * 1024
+SWEEP_SECONDS = 2.0
+CANCEL_SECONDS = 1.0
+
+
+class Serving:
+    def __init__(self, application: Application, max_connections: int) -> None:
+        self.application = application
+        self.max_connections = max_connections
+        self.loop = asyncio.get_running_loop()
+        self.state = ServerState()
+        self._config = uvicorn.Config(
+            application.asgi,
+            http=H11Protocol,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=int(HEAD_SECONDS),
+            h11_max_incomplete_event_size=HEAD_BYTES,
+        )
+        self._config.load()
+        # What it has to say of malformed requests is the client's to know.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def start(self, bound: socket.socket) -> None:
+        self._server = await self.loop.create_server(self._connection, sock=bound)
+        self._sweep()
+
+    def _connection(self) -> Connection:
+        return Connection(self, self._config)
+
+    def _sweep(self) -> None:
+        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
+        now = self.loop.time()
+        for connection in list(self.connections):
+            connection.check(now)
+
+    @property
+    def connections(self) -> set[Any]:
+        return self.state.connections
+
+    async def close(self, seconds: float) -> None:
+        """Accept nothing more, end what waits, let what works finish for so long, and cut off the rest."""
+        if self._server is not None:
+            self._server.close()
+        self.application.stopping.set()
+        for connection in list(self.connections):
+            connection.shutdown()
+        tasks = self.state.tasks
+        if tasks:
+            await asyncio.wait(list(tasks), timeout=seconds)
+        for task in list(tasks):
+            task.cancel()
+        if tasks:
+            await asyncio.wait(list(tasks), timeout=CANCEL_SECONDS)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in list(self.connections):
+            connection.transport.abort()
+
+
+class Connection(H11Protocol):
+    """One that is closed if it does not get on: the head of a request has to come, and answers have to be read."""
+
+    def __init__(self, serving: Serving, config: uvicorn.Config) -> None:
+        super().__init__(config, serving.state, {}, serving.loop)
+        self._serving = serving
+        self._head_due = serving.loop.time() + HEAD_SECONDS
+        self._unread_since: float | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self._serving.max_connections:
+            transport.abort()
+
+    def on_response_complete(self) -> None:
+        self._head_due = self.loop.time() + HEAD_SECONDS
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        self._unread_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unread_since = None
+        super().resume_writing()
+
+    def check(self, now: float) -> None:
+        is_waiting = self.conn.their_state is h11.IDLE
+        is_unread = self._unread_since is not None and now > self._unread_since + UNREAD_SECONDS
+        if (is_waiting and now > self._head_due) or is_unread:
+            self.transport.abort()

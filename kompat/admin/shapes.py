@@ -1,0 +1,121 @@
+"""The shapes of JSON that routes share: names in camelCase, bytes as text or base64, times, pages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Annotated, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from kompat.admin.problems import invalid
+
+T = TypeVar("T")
+
+BASE64: Literal["base64"] = "base64"
+DEFAULT_LIMIT, MOST_ITEMS = 100, 1000
+LATEST_TIME = 253_402_300_799_999  # the last millisecond that RFC 3339 can write
+
+Encoding = Literal["utf-8", "base64"]
+Limit = Annotated[int, Meta(ge=1, le=MOST_ITEMS, description="how many items at most")]
+Cursor = Annotated[str, Meta(max_length=1024, description="`nextCursor` of the page before")]
+# Milliseconds since 1970, or RFC 3339.
+Time = Annotated[int, Meta(ge=0, le=LATEST_TIME)] | Annotated[str, Meta(max_length=64)]
+
+
+class Body(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """What a request has: a name that is not known is a mistake, and said to be one."""
+
+
+class Query(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """The parameters after the question mark."""
+
+
+class PageQuery(Query):
+    limit: Limit = DEFAULT_LIMIT
+    cursor: Cursor | None = None
+
+
+class Answer(msgspec.Struct, rename="camel", kw_only=True):
+    """What an answer has. A field that is UNSET is left out."""
+
+
+class Page(Answer, Generic[T]):
+    """`nextCursor` is null on the last page."""
+
+    items: list[T]
+    next_cursor: str | None = None
+
+
+def page(items: Iterable[T], key: Callable[[T], str], limit: int, cursor: str | None) -> Page[T]:
+    """The next items by the order of their keys. What comes and goes between two pages does not shift them."""
+    after = "" if cursor is None else cursor_text(cursor)
+    left = sorted((item for item in items if cursor is None or key(item) > after), key=key)
+    return Page(items=left[:limit], next_cursor=to_cursor(key(left[limit - 1])) if len(left) > limit else None)
+
+
+def to_cursor(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def cursor_text(cursor: str) -> str:
+    """What `to_cursor` was given. Raises a problem where it was not."""
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeError, ValueError):
+        raise invalid("cursor is not one of this list. Give the `nextCursor` of the page before.") from None
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------------
+def shown(raw: bytes | memoryview | None) -> tuple[str | None, Encoding | UnsetType]:
+    """Bytes as text, and how to read it: UNSET where it is plain UTF-8."""
+    if raw is None:
+        return None, UNSET
+    raw = bytes(raw)
+    try:
+        return raw.decode(), UNSET
+    except UnicodeDecodeError:
+        return base64.b64encode(raw).decode(), BASE64
+
+
+def raw_bytes(text: str | None, encoding: Encoding | UnsetType | None, field: str) -> bytes | None:
+    """The bytes that a text stands for. `field`: its name, for whoever has to mend it."""
+    if text is None:
+        return None
+    if encoding != BASE64:
+        return text.encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise invalid(f"{field} is not base64. Mend it, or leave its encoding away to send text.") from None
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+def millis(time: int | str, field: str) -> int:
+    """Milliseconds since 1970 of a time that was given as such, or as RFC 3339."""
+    if isinstance(time, int):
+        return time
+    text = time.strip()
+    if text.isascii() and text.isdigit() and len(text) <= len(str(LATEST_TIME)):
+        return int(text)
+    try:
+        parsed = datetime.fromisoformat(text)
+        if parsed.tzinfo is None:
+            raise invalid(f"{field}: {text!r} has no time zone. Add one, such as Z for UTC.")
+        since = round(parsed.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        since = -1
+    if not 0 <= since <= LATEST_TIME:
+        raise invalid(
+            f"{field}: {text!r} is no time. Give milliseconds since 1970, or RFC 3339 as 2030-01-31T12:00:00Z."
+        )
+    return since
+
+
+def rfc3339(at: int) -> str:
+    """A time in milliseconds, for people."""
+    at = min(max(at, 0), LATEST_TIME)
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
