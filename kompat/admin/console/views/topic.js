@@ -1,0 +1,130 @@
+/** A topic: its partitions, who leads them, how much they hold; more of them, fewer records, or none of it. */
+
+import { del, get, path, post } from "../api.js";
+import { confirm, openDialog } from "../components/dialog.js";
+import { badge, button, field, figures, flushCard, input, link, meter } from "../components/parts.js";
+import { show } from "../components/states.js";
+import { table, tableState } from "../components/table.js";
+import { topicHead } from "../components/topic-head.js";
+import { toast } from "../components/toast.js";
+import { bytes, number, plural } from "../format.js";
+import { go } from "../router.js";
+import { h } from "../vdom.js";
+
+export default function topic(page) {
+  const name = page.params.topic;
+  page.title = name;
+  const found = page.resource((signal) => get(path`/v1/topics/${name}`, null, { signal }), { every: 5000 });
+  const rows = tableState("partition");
+  page.keys([
+    { keys: "m", label: "Messages of this topic", run: () => go(["topics", name, "messages"]) },
+    { keys: "p", label: "Produce to this topic", run: () => go(["topics", name, "produce"]) },
+  ]);
+
+  const actions = () => [
+    button("Add partitions", () => grow(name, found)),
+    button("Delete records", () => truncate(name, found)),
+    button("Delete", () => remove(name), { tone: "danger" }),
+  ];
+
+  return () => [
+    topicHead(name, "", { badges: found.data ? marks(found.data) : [], actions: found.data ? actions() : [] }),
+    show(found, (told) => [totals(told), flushCard(null, partitions(page, rows, told))], 6),
+  ];
+}
+
+function marks({ internal, configs }) {
+  const own = configs ?? {};
+  return [
+    internal ? badge("internal") : null,
+    own["kompat.queue.source"] ? badge(`queue of ${own["kompat.queue.source"]}`, "violet") : null,
+    own["kompat.delivery.order"] === "priority" ? badge("by priority", "accent") : null,
+    (own["cleanup.policy"] ?? "").includes("compact") ? badge("compacted") : null,
+  ].filter(Boolean);
+}
+
+const recordsOf = (each) => (each.endOffset === null || each.startOffset === null ? null : each.endOffset - each.startOffset);
+const isBehind = (each) => each.inSync.length < each.replicas.length;
+const sum = (values) => values.reduce((all, value) => all + (value ?? 0), 0);
+
+function totals({ partitions }) {
+  const behind = partitions.filter(isBehind).length;
+  return figures(
+    ["Partitions", number(partitions.length)],
+    ["Offsets", number(sum(partitions.map(recordsOf))), "from start to end"],
+    ["Size", bytes(sum(partitions.map((each) => each.bytes)))],
+    ["Replicas", number(Math.max(0, ...partitions.map((each) => each.replicas.length)))],
+    ["Under-replicated", number(behind), null, behind > 0 ? "bad" : ""],
+  );
+}
+
+function partitions(page, rows, told) {
+  const most = Math.max(1, ...told.partitions.map((each) => recordsOf(each) ?? 0));
+  const columns = [
+    { name: "partition", label: "Partition", value: (row) => row.partition, cell: (row) => link(row.partition, ["topics", told.name, "messages"], { partition: row.partition }) },
+    { name: "leader", label: "Leader", value: (row) => row.leader, cell: (row) => (row.leader === null || row.leader < 0 ? badge("none", "bad") : `broker ${row.leader}`) },
+    { name: "epoch", label: "Epoch", isNumber: true, isWide: true, cell: (row) => number(row.leaderEpoch) },
+    { name: "replicas", label: "Replicas", isWide: true, cell: (row) => row.replicas.join(", ") },
+    { name: "sync", label: "In sync", cell: (row) => (isBehind(row) ? badge(row.inSync.join(", ") || "none", "bad") : row.inSync.join(", ")) },
+    { name: "start", label: "Start", isNumber: true, isWide: true, value: (row) => row.startOffset, cell: (row) => number(row.startOffset) },
+    { name: "end", label: "End", isNumber: true, value: (row) => row.endOffset, cell: (row) => number(row.endOffset) },
+    { name: "share", label: "", class: "share", isWide: true, cell: (row) => meter(recordsOf(row) ?? 0, most) },
+    { name: "bytes", label: "Size", isNumber: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+  ];
+  return table({ page, state: rows, label: "Partitions", columns, rows: told.partitions, key: (row) => row.partition });
+}
+
+function grow(name, found) {
+  const count = found.data.partitions.length;
+  const given = { count: String(count + 1) };
+  const send = async () => {
+    await post(path`/v1/topics/${name}/partitions`, { count: Number(given.count) });
+    toast(`${name} has ${plural(Number(given.count), "partition")}`);
+    found.reload();
+  };
+  const draw = (dialog) =>
+    h(
+      "form",
+      { onsubmit: (event) => (event.preventDefault(), dialog.submit(send)) },
+      h("p", null, "Keys go to other partitions from then on. There is no way back."),
+      field("Partitions", input(given, "count", { type: "number", min: count + 1, required: true })),
+      h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Add")),
+    );
+  openDialog({ title: `Add partitions to ${name}`, draw });
+}
+
+function truncate(name, found) {
+  const given = { partition: "0", offset: "" };
+  const send = async () => {
+    await post(path`/v1/topics/${name}/truncate`, { offsets: { [given.partition]: Number(given.offset) } });
+    toast(`Records before ${given.offset} are gone`);
+    found.reload();
+  };
+  const draw = (dialog) =>
+    h(
+      "form",
+      { onsubmit: (event) => (event.preventDefault(), dialog.submit(send)) },
+      h("p", null, "All records of a partition before an offset are deleted. That cannot be undone."),
+      h(
+        "div",
+        { class: "fields" },
+        field("Partition", input(given, "partition", { type: "number", min: 0, max: found.data.partitions.length - 1, required: true })),
+        field("Before offset", input(given, "offset", { type: "number", min: -1, required: true }), { hint: "−1: all there are" }),
+      ),
+      h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: "danger", disabled: dialog.isBusy }, "Delete records")),
+    );
+  openDialog({ title: `Delete records of ${name}`, draw });
+}
+
+async function remove(name) {
+  const isDone = await confirm({
+    title: `Delete ${name}?`,
+    text: "All its records go with it, delayed ones and dead letters' marks, too. That cannot be undone.",
+    action: "Delete the topic",
+    typed: name,
+    run: () => del(path`/v1/topics/${name}`),
+  });
+  if (!isDone) return;
+  toast(`${name} is deleted`);
+  go(["topics"]);
+}
