@@ -76,10 +76,6 @@ class Meters:
         self._other = TopicMeter()
         self.syncs = Histogram()  # of the disk
         self.loop_lag = Histogram()
-        self.leader_changes = 0  # that this broker has heard of, of partitions that it has
-        self.elections_won = 0
-        self.proposals = 0  # to Raft
-        self.dead_letters = 0
         self.connections: Callable[[], int] = int
         self.connections_accepted: Callable[[], int] = int
         self.bytes_under_way: Callable[[], int] = int

@@ -260,8 +260,11 @@ class _Fetch(Later[FetchResponse]):
         if self._tracer.used:
             self._trace(found)
         topics: dict[tuple[str, object], TopicResponse] = {}
-        for f in found:
+        for f, log in zip(found, self._partitions, strict=False):
             partition = _answer(f)
+            if f.read is not None and f.read.size and isinstance(log, Partition):
+                log.meter.bytes_out += f.read.size
+                log.meter.records_out += f.read.next_offset - f.wanted.fetch_offset
             if self._replicas is not None and f.error is not None:
                 self._replicas.point_out(f.wanted, partition)
             told = self._plan.must_answer(

@@ -99,6 +99,9 @@ def _append(
         if partition.replica is not None and req.acks == ALL:
             partition.replica.require_in_sync()
         appended = partition.append(records)
+        meter = partition.meter
+        meter.bytes_in += len(records)
+        meter.records_in += appended.last_offset - appended.base_offset + 1
         if ctx.services.tracer.newest is not None:
             ctx.services.tracer.sent_by(partition, ctx.client_id)
         return reply.started(topic, data.index, appended)

@@ -12,6 +12,7 @@ from typing import Literal
 
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log.store import LogStore
+from kompat.meters import Histogram
 
 logger = logging.getLogger(__name__)
 
@@ -104,12 +105,14 @@ class GroupCommit:
         fsync: Fsync = "never",
         interval_ms: int = 1000,
         on_failed: Callable[[], None] = lambda: None,
+        syncs: Histogram | None = None,
     ) -> None:
         self._store = store
         self._loop = loop
         self._fsync = fsync
         self._interval = interval_ms / 1000
         self._on_failed = on_failed
+        self._syncs = syncs or Histogram()
         self.before_flush: Callable[[], None] | None = None  # replicas have something to add to a turn at its end
         self._turn: Pending | None = None
         self._must_sync = fsync == "always"  # of this turn
@@ -195,10 +198,12 @@ class GroupCommit:
             return
         turns, self._unsynced = self._unsynced, []
         self._at_disk = len(turns)
+        begun = self._loop.time()
         self._syncing = self._loop.run_in_executor(self._executor, self._store.sync)
-        self._syncing.add_done_callback(lambda done: self._synced(turns, done))
+        self._syncing.add_done_callback(lambda done: self._synced(turns, done, begun))
 
-    def _synced(self, turns: list[Pending], done: "asyncio.Future[None]") -> None:
+    def _synced(self, turns: list[Pending], done: "asyncio.Future[None]", begun: float) -> None:
+        self._syncs.took(self._loop.time() - begun)
         error = done.exception()
         try:
             if error is not None:

@@ -16,6 +16,7 @@ from kompat.log.cleaning import Cleaner, CleanerSettings
 from kompat.log.commit import GroupCommit, Pending
 from kompat.log.partition import Partition
 from kompat.log.store import LogStore
+from kompat.meters import Meters
 from kompat.types import LogId, Millis
 
 logger = logging.getLogger(__name__)
@@ -35,11 +36,19 @@ class LogSettings:
 
 
 class Logs:
-    def __init__(self, store: LogStore, commit: GroupCommit, clock: Clock, settings: LogSettings | None = None) -> None:
+    def __init__(
+        self,
+        store: LogStore,
+        commit: GroupCommit,
+        clock: Clock,
+        settings: LogSettings | None = None,
+        meters: Meters | None = None,
+    ) -> None:
         self._store = store
         self._commit = commit
         self._clock = clock
         self._settings = settings or LogSettings()
+        self._meters = meters or Meters()
         self._cache = TailCache(self._settings.cache_bytes)
         self._cleaner = Cleaner(self._settings.cleaner)
         self._by_name: dict[tuple[str, int], Partition] = {}
@@ -74,6 +83,7 @@ class Logs:
         if known is not None:
             return known
         partition = self._recover(log_id, topic, index, config)
+        partition.meter = self._meters.topic(topic)
         self._by_id[log_id.topic_id, log_id.partition] = partition
         self._by_name[topic, index] = partition
         self._extend(partition)
@@ -123,6 +133,7 @@ class Logs:
             name = (partition.topic, partition.index)
             if self._by_name.get(name) is partition:  # a topic may have been created again under its name
                 del self._by_name[name]
+            self._meters.leave(partition.topic, partition.meter)
             partition.drop()
 
     async def _drop_doomed(self) -> None:

@@ -20,6 +20,7 @@ from kompat.log.replicated import Replicated
 from kompat.log.segments import Segment, Segments
 from kompat.log.store import PartitionStore
 from kompat.log.waiters import Waiters
+from kompat.meters import TopicMeter
 from kompat.types import LeaderEpoch, LogId, Millis, Offset
 
 CHECKPOINT_EVERY = 4096  # entries: what a restart has to replay at most
@@ -54,6 +55,7 @@ class LogCore:
         "last_stable_offset",
         "leader_epoch",
         "log_id",
+        "meter",
         "replica",
         "state",
         "store",
@@ -85,6 +87,7 @@ class LogCore:
         self.intake: Intake | None = None  # set from above, where extensions are heeded
         self.demand: Demand | None = None  # set from above, while records are held back for those who ask
         self.replica: Replicated | None = None  # set from above, where there are other replicas of it
+        self.meter = TopicMeter()  # replaced from above, where its topic's is kept
         self._turn: Pending | None = None  # that the newest append belongs to
         self._turns: dict[Pending, Offset] = {}  # under way, oldest first, and where the log ends after each
         self._waiters: Waiters[LogCore] | None = None  # most partitions never have one

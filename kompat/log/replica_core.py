@@ -73,6 +73,8 @@ class ReplicaCore(ABC):
         self.role = Role.FOLLOWER  # LEADER only while it leads
         self.leader: NodeId | None = None
         self.epoch = LeaderEpoch(0)
+        self.counted_epoch = LeaderEpoch(-1)  # the last whose leader counted as a new one
+        self.proposals = 0
         self.group = host.open_group(self, self.log.load(voters))
         partition.replica = self
         if not self.log.is_begun:
@@ -124,6 +126,7 @@ class ReplicaCore(ABC):
             raise not_leader(error.args[0]) from None
         except StorageError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self.proposals += 1
         if index != partition.state.next_index:
             raise DamagedData(f"{partition} proposed entry {partition.state.next_index}, and Raft made it {index}")
         self._host.wake(self)

@@ -76,6 +76,9 @@ class Replication:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._copies = Copies(self, peers, clock)
+        self._past_proposals = 0  # of groups that are gone
+        self.leader_changes = 0  # new leaders of the partitions that are here
+        self.elections_won = 0
         peers.on_raft = self._receive
         peers.on_heartbeats = self._receive_heartbeats
         peers.on_stream[COPY] = self._copies.receive
@@ -100,6 +103,7 @@ class Replication:
             del self._by_key[key]
             self._groups.remove(key)
             self._woken.pop(replica, None)
+            self._past_proposals += replica.proposals
             replica.drop()
 
     def find(self, log_key: bytes) -> Replica | None:
@@ -107,6 +111,11 @@ class Replication:
 
     def all(self) -> Iterable[Replica]:
         return self._replicas.values()
+
+    @property
+    def proposals(self) -> int:
+        """Entries that this broker, as a leader, has given to Raft since the start."""
+        return self._past_proposals + sum(replica.proposals for replica in self._replicas.values())
 
     def _begin_alone(self, replica: Replica) -> None:
         if replica.voters == [self.node_id]:
@@ -232,6 +241,10 @@ class Replication:
             self.wake(replica)
 
     def role_changed(self, replica: ReplicaCore) -> None:
+        if replica.leader is not None and replica.epoch > replica.counted_epoch:
+            replica.counted_epoch = replica.epoch
+            self.leader_changes += 1
+            self.elections_won += replica.leader == self.node_id
         self._loop.call_soon(self._tell_role, replica, replica.is_leading, replica.leader, replica.epoch)
 
     def _tell_role(self, replica: ReplicaCore, is_leading: bool, leader: NodeId | None, epoch: LeaderEpoch) -> None:

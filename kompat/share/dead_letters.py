@@ -96,6 +96,7 @@ class DeadLetterWriter:
         self._written: set[tuple[ShareKey, int]] = set()  # letters of records that are not archived yet
         self._clock = clock
         self._events = events
+        self.written = 0  # letters, since the start
 
     async def bury(self, live: LivePartition, dead: Sequence[Dead]) -> None:
         """Write the letters, however long that takes: until then the records are neither delivered nor forgotten."""
@@ -133,6 +134,7 @@ class DeadLetterWriter:
             letters = self._letters(live, dead, due)
             box = letterbox[log.index % len(letterbox)]
             appended = box.append(memoryview(build_batch(letters)), origin=Origin.INTERNAL)
+            self.written += len(letters)
             if self._events.watches(log):
                 self._events.buried(log, live.key.group_id, list(due), dead.reason.value, box, appended)
         try:
@@ -153,6 +155,7 @@ class DeadLetterWriter:
             return dead.first
         letters = dict(zip(records, self._letters(live, dead, records), strict=True))
         places = await post.send(live, letters)
+        self.written += len(places)
         if places and self._events.watches(live.log):
             self._events.posted(live.log, live.key.group_id, dead.reason.value, places)
         await live.finish(replace(dead, first=first, last=end - 1)).wait()

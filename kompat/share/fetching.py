@@ -366,3 +366,6 @@ class Fetching:
             fetched.acquired += acquired.spans
             size = chunk.take(acquired.spans, fetched)
             self._bytes += size
+            meter = live.log.meter
+            meter.records_out += acquired.count
+            meter.bytes_out += size

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
@@ -47,6 +47,8 @@ Loaded = Callable[[KafkaError | None], None]
 
 class DeadLetters(Protocol):
     """Who writes the records that were given up to their dead-letter topics."""
+
+    written: int  # letters, since the start
 
     async def bury(self, live: LivePartition, dead: Sequence[Dead]) -> None:
         """Write their letters, and `finish` them in the same turn of the event loop."""
@@ -135,6 +137,15 @@ class ShareService:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             logger.error("work on share groups failed", exc_info=task.exception())
+
+    @property
+    def dead_letters_written(self) -> int:
+        return self._dead_letters.written if self._dead_letters is not None else 0
+
+    @property
+    def live(self) -> Collection[LivePartition]:
+        """The share partitions that are in use on this broker."""
+        return self._live.values()
 
     # -- what happens around them ----------------------------------------------------------------------------------
     def settings_changed(self) -> None:
