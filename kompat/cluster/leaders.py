@@ -66,11 +66,11 @@ class Leaders:
 
     def _take(self, sender: NodeId, log: LogId, led: Led) -> bool:
         known = self._rows.get(log)
-        # Of itself a broker knows best: one that has lost its disk begins with a lower epoch.
+        # Of itself a broker knows best: one that has lost its disk begins with a lower epoch. Of others' leads it only knows
+        # that they are over: an epoch has one leader, so whoever else speaks of it has lost it, or never had it.
         if known is not None and known.leader != sender:
-            is_older = led.epoch < known.epoch
-            is_late_farewell = led.leader is None and (led.epoch == known.epoch and known.leader is not None)
-            if is_older or is_late_farewell:
+            first_that_counts = known.epoch if known.leader is None else known.epoch + 1
+            if led.epoch < first_that_counts:
                 return False
         if known == led:
             return False
@@ -80,8 +80,10 @@ class Leaders:
     def elected(self, log: LogId, leader: NodeId | None, epoch: LeaderEpoch) -> bool:
         """A replica here has learnt of a new leader, before that one has told of itself; whether that was news."""
         known = self._rows.get(log)
-        if known is not None and epoch <= known.epoch:
-            return False
+        if known is not None:
+            is_news = epoch > known.epoch or (epoch == known.epoch and known.leader is None and leader is not None)
+            if not is_news:
+                return False
         self._rows[log] = Led(leader, epoch, known.in_sync if known is not None else ())
         self.version += 1
         return True

@@ -55,6 +55,27 @@ def test_a_farewell_that_comes_late_does_not_hide_the_new_leader() -> None:
     assert table.of(LOG) == led(2, 4)
 
 
+def test_an_epoch_has_one_leader_whoever_else_claims_it() -> None:
+    table = Leaders()
+    table.heard(TWO, told((LOG, led(2, 4, 2))))
+    table.heard(ONE, told((LOG, led(1, 4, 1))))
+    assert table.of(LOG) == led(2, 4, 2)
+
+    table.heard(TWO, told((LOG, led(2, 4, 1, 2))))
+    assert table.of(LOG) == led(2, 4, 1, 2)
+
+
+def test_whom_a_replica_has_heard_of_is_known_though_nobody_led_in_that_epoch_at_first() -> None:
+    table = Leaders()
+    table.heard(ONE, told((LOG, led(1, 3))))
+    table.elected(LOG, None, LeaderEpoch(4))
+    assert table.elected(LOG, TWO, LeaderEpoch(4))
+    assert table.of(LOG) == led(2, 4)
+
+    assert not table.elected(LOG, None, LeaderEpoch(4))
+    assert table.of(LOG) == led(2, 4)
+
+
 def test_what_a_whole_announcement_leaves_out_is_led_no_more() -> None:
     table = Leaders()
     table.heard(ONE, told((LOG, led(1, 1)), (OTHER, led(1, 1))))

@@ -185,6 +185,22 @@ async def test_a_lead_is_told_with_who_is_in_sync_and_so_is_its_loss() -> None:
     await net.close()
 
 
+async def test_an_epoch_that_another_leads_in_is_never_claimed() -> None:
+    """A broker that was paused looks at its followers before it hears that it has lost the lead: the partition is in the next
+    epoch by then, and those who are in sync have changed."""
+    net = network(Links(), TWO)
+    replica = Copy(ME, TWO)
+    leadership, log = leading(net, replica)
+    replica.synced = [ME]
+    replica.is_leading, replica.epoch, log.leader_epoch = False, LeaderEpoch(2), LeaderEpoch(2)
+    leadership.members_changed(log)
+    assert net.leaders.of(LOG) == Led(ME, LeaderEpoch(1), (ME, TWO))
+
+    leadership.following(log, TWO, LeaderEpoch(2))
+    assert net.leaders.of(LOG) == Led(TWO, LeaderEpoch(2), (ME, TWO))
+    await net.close()
+
+
 async def test_a_lead_that_nobody_takes_over_is_told_of_after_a_moment() -> None:
     net = network(Links(), TWO)
     leadership, log = leading(net, Copy(ME, TWO))
