@@ -18,9 +18,18 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 REFUSED = 2  # exit status of a start that cannot succeed until somebody changes something
-MOST_LOCAL_BROKERS = 99
 GC_THRESHOLDS = (20_000, 20, 50)
-USER_COMMANDS = {"consume": "read a topic"}  # each is a module of kompat.cli
+
+# Each but the first is a module of kompat.cli; `-` is `_` there.
+COMMANDS = {
+    "start": "run a broker",
+    "cluster": "run several brokers on this machine, and look after a cluster",
+    "topics": "list, create, describe, configure, grow and delete topics",
+    "produce": "send records",
+    "consume": "read a topic",
+    "groups": "list and describe groups, reset their offsets, delete them",
+    "config": "settings of topics, brokers and groups",
+}
 
 START_FLAGS = (
     "host",
@@ -38,31 +47,36 @@ START_FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
-    args = _parser(given[0] if given else None).parse_args(argv)
+    args = parser_of(given[0] if given else None).parse_args(argv)
     gc.disable()  # nothing that is built during the start becomes garbage
     run: Callable[[argparse.Namespace], int] = args.run
     return run(args)
 
 
-def _parser(command: str | None) -> argparse.ArgumentParser:
-    """Of the commands for users only the given one is looked into: the others are not imported."""
+def parser_of(command: str | None) -> argparse.ArgumentParser:
+    """Of one command, if it is one: the others are not looked into. Of anything else, with a line for each."""
     parser = argparse.ArgumentParser(prog="kompat", description="A Kafka broker in one process.")
     parser.add_argument("--version", action="version", version=f"kompat {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_start(commands)
-    _add_cluster(commands)
-    for name, summary in USER_COMMANDS.items():
-        if name == command:
-            import_module(f"kompat.cli.{name}").add(commands, summary)
-        else:
+    if command in COMMANDS:
+        add_command(commands, command)
+    else:
+        for name, summary in COMMANDS.items():
             commands.add_parser(name, help=summary)
     return parser
+
+
+def add_command(commands: Commands, name: str) -> None:
+    if name == "start":
+        _add_start(commands)
+    else:
+        import_module(f"kompat.cli.{name.replace('-', '_')}").add(commands, COMMANDS[name])
 
 
 def _add_start(commands: Commands) -> None:
     start = commands.add_parser(
         "start",
-        help="run a broker",
+        help=COMMANDS["start"],
         description="Run a broker until SIGTERM. Flags win over KOMPAT_… variables, these over the file.",
     )
     start.add_argument("--host", help="address to listen on (127.0.0.1)")
@@ -80,50 +94,6 @@ def _add_start(commands: Commands) -> None:
     start.add_argument("--config", metavar="FILE", help="settings, a name=value a line")
     start.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="any setting, by Kafka's name")
     start.set_defaults(run=_start)
-
-
-def _add_cluster(commands: Commands) -> None:
-    cluster = commands.add_parser("cluster", help="run several brokers on this machine")
-    start = cluster.add_subparsers(required=True, metavar="COMMAND").add_parser(
-        "start",
-        help="run a cluster of local brokers",
-        description="Run brokers of one cluster, each in a process of its own, until SIGTERM; then stop one after the other.",
-    )
-    start.add_argument("--brokers", metavar="N", type=int, default=3, help="how many (3)")
-    start.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    start.add_argument("--port-base", metavar="PORT", type=int, default=9092, help="Kafka's port of the first (9092)")
-    start.add_argument("--http-port-base", metavar="PORT", type=int, default=8080, help="of the first (8080); 0: none")
-    start.add_argument(
-        "--data", metavar="DIR", default="kompat-cluster", help="where they keep data (./kompat-cluster)"
-    )
-    start.add_argument("--config", metavar="FILE", help="settings of all of them, a name=value a line")
-    start.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of all of them")
-    start.set_defaults(run=_start_cluster)
-
-
-def _start_cluster(args: argparse.Namespace) -> int:
-    import asyncio
-    from pathlib import Path
-
-    from kompat.local_cluster import LocalCluster, Supervisor
-
-    if not 1 <= args.brokers <= MOST_LOCAL_BROKERS:
-        return _refuse(ValueError(f"--brokers {args.brokers}: from 1 to {MOST_LOCAL_BROKERS}"))
-    flags = [part for each in args.set for part in ("--set", each)] + (["--config", args.config] if args.config else [])
-    data = Path(args.data)
-    cluster = LocalCluster(args.brokers, args.host, args.port_base, args.http_port_base, data, flags)
-    try:
-        cluster.prepare()
-    except OSError as error:
-        return _refuse(error)
-
-    def ready() -> None:
-        print(f"kompat {__version__} cluster ready: kafka {cluster.bootstrap}", flush=True)
-
-    async def supervise() -> int:
-        return await Supervisor(cluster, ready).run()
-
-    return asyncio.run(supervise())
 
 
 def _start(args: argparse.Namespace) -> int:

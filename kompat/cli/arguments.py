@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 from datetime import datetime
+from typing import Final, NamedTuple
+
+_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PART: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
 
 
 def moment(text: str) -> int:
@@ -24,3 +29,52 @@ def setting(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value
+
+
+def duration(text: str) -> int:
+    """Milliseconds, or a time span as in 1m30s."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time span: 500ms, 30s or 1h30m are")
+    return sum(int(number) * _UNITS[unit] for number, unit in parts)
+
+
+class Place(NamedTuple):
+    """A record, or a partition where there is no offset."""
+
+    topic: str
+    partition: int
+    offset: int | None = None
+
+
+def place(text: str) -> Place:
+    """A record as in orders/2/45678. Topics have no slashes in their names."""
+    topic, *numbers = text.split("/")
+    if not topic or len(numbers) != 2 or not all(each.isascii() and each.isdecimal() for each in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC/PARTITION/OFFSET, as in orders/2/45678")
+    return Place(topic, int(numbers[0]), int(numbers[1]))
+
+
+def partition(text: str) -> Place:
+    """A partition as in orders/2."""
+    topic, slash, number = text.rpartition("/")
+    if not topic or not slash or not (number.isascii() and number.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC/PARTITION, as in orders/2")
+    return Place(topic, int(number))
+
+
+def count(text: str) -> int:
+    """A number that is at least 1."""
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def brokers(text: str) -> list[int]:
+    """Numbers of brokers as in 1,2,3."""
+    try:
+        return [int(each) for each in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of brokers, as in 1,2,3") from None

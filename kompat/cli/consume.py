@@ -11,24 +11,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from kompat.archive import joining, reader
 from kompat.archive.manifest import Archive, ArchiveError, Span
-from kompat.cli.arguments import moment, setting
-from kompat.cli.formats import FORMATS, Shown
+from kompat.cli.arguments import count, moment
+from kompat.cli.command import CommandError, Parsers, UsageError, add_http, add_kafka, declare, runs
+from kompat.cli.formats import FORMATS, Shown, format_named
+from kompat.cli.kafka_client import opened
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
 
-FAILED = 1
 POLL_MS = 500
-FOREVER = 1 << 62
+POLLED = 500
+QUIET_SECONDS = 1.0
+JOIN_SECONDS = 30.0
+FOREVER = sys.maxsize
 MISSING_TOLD = 5  # stretches, one by one
-
-
-class ConsumeError(Exception):
-    """Told to the user as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,78 +46,93 @@ class Window:
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
-def add(commands: Any, summary: str) -> None:
-    command: argparse.ArgumentParser = commands.add_parser(
+def add(commands: Parsers, summary: str) -> None:
+    parser = declare(
+        commands,
         "consume",
-        help=summary,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        summary,
         description="Read a topic's records, from any broker that speaks Kafka's protocol.",
-        epilog=(
-            "examples:\n"
-            "  kompat consume orders --from-beginning --format json\n"
-            "  kompat consume orders --group billing --follow\n"
-            "  kompat consume orders --from-time 2026-01-31T00:00:00Z --to-time 2026-02-01T00:00:00Z\n"
-            "  kompat consume orders --from-snapshot /archive --include-deleted"
-        ),
+        examples=[
+            "kompat consume orders --from-beginning --format json",
+            "kompat consume orders --group billing --follow",
+            "kompat consume orders --from-time 2026-01-31T00:00:00Z --to-time 2026-02-01T00:00:00Z",
+            "kompat consume orders --from-beginning --format '{partition} {offset} {key} {value}'",
+            "kompat consume jobs --share --group workers --max 10",
+            "kompat consume orders --from-snapshot /archive --include-deleted",
+        ],
     )
-    command.add_argument("topic")
-    command.add_argument("--bootstrap-server", metavar="HOST:PORT,…", default="127.0.0.1:9092")
-    command.add_argument("--group", metavar="ID", help="share the work with others, and go on where it was left")
-    command.add_argument("--partition", type=int, action="append", metavar="N", help="only this one; may be repeated")
-    command.add_argument("--from-beginning", action="store_true", help="also what is there already")
-    command.add_argument("--from-time", type=moment, metavar="TIME", help="2026-01-31T12:00:00Z, or ms since 1970")
-    command.add_argument("--to-time", type=moment, metavar="TIME", help="not included")
-    command.add_argument("--follow", action="store_true", help="wait for more at the end")
-    command.add_argument("--max", type=int, metavar="N", default=FOREVER, help="stop after so many records")
-    command.add_argument("--format", choices=sorted(FORMATS), default="line")
-    command.add_argument("--from-snapshot", metavar="DIR", help="an archive that `spark.archive` keeps")
-    command.add_argument("--include-deleted", action="store_true", help="also what the log does not have any more")
-    command.add_argument(
-        "--property", metavar="NAME=VALUE", action="append", default=[], type=setting, help="of the Kafka client"
+    parser.add_argument("topic")
+    parser.add_argument("--group", metavar="ID", help="share the work with others, and go on where it was left")
+    parser.add_argument("--share", action="store_true", help="by --group as a share group: each record to one of all")
+    parser.add_argument("--partition", type=int, action="append", metavar="N", help="only this one; may be repeated")
+    parser.add_argument("--from-beginning", action="store_true", help="also what is there already")
+    parser.add_argument("--from-time", type=moment, metavar="TIME", help="2026-01-31T12:00:00Z, or ms since 1970")
+    parser.add_argument("--to-time", type=moment, metavar="TIME", help="not included")
+    parser.add_argument("--offset", type=int, metavar="N", help="from this offset on; below 0: so many from the end")
+    parser.add_argument("--follow", action="store_true", help="wait for more at the end")
+    parser.add_argument("--max", type=count, metavar="N", default=FOREVER, help="stop after so many records")
+    parser.add_argument(
+        "--format",
+        type=format_named,
+        default="line",
+        metavar="FORMAT",
+        help=f"{', '.join(FORMATS)}, or a template of {{topic}}, {{partition}}, {{offset}}, {{time}}, {{timestamp}}, "
+        "{key}, {value} and {headers} (line)",
     )
-    command.set_defaults(run=run)
+    parser.add_argument("--json", action="store_const", dest="format", const=FORMATS["json"], help="as --format json")
+    parser.add_argument("--committed", action="store_true", help="nothing of transactions that are open or aborted")
+    parser.add_argument("--from-snapshot", metavar="DIR", help="an archive that `spark.archive` keeps")
+    parser.add_argument("--include-deleted", action="store_true", help="also what the log does not have any more")
+    add_kafka(parser)
+    add_http(parser, with_secrets=False)
+    runs(parser, _consume)
 
 
-def run(given: argparse.Namespace) -> int:
-    show = FORMATS[given.format]
+def _consume(given: argparse.Namespace) -> None:
+    _check(given)
+    write, flush = sys.stdout.buffer.write, sys.stdout.buffer.flush
     try:
-        _check(given)
-        for count, record in enumerate(_records(given), 1):
-            print(show(record), flush=given.follow)  # noqa: T201 - that is what it is for
-            if count >= given.max:
-                break
-    except KeyboardInterrupt:
-        return 0
-    except BrokenPipeError:  # whoever read it has had enough
-        sys.stderr.close()
-        return 0
-    except (ConsumeError, ArchiveError) as error:
-        print(f"kompat: {error}", file=sys.stderr)  # noqa: T201
-        return FAILED
-    return 0
+        for record in _records(given):
+            write(given.format(record) + b"\n")
+            if given.follow:
+                flush()
+    except ArchiveError as error:
+        raise CommandError(str(error)) from error
+    flush()
 
 
 def _check(given: argparse.Namespace) -> None:
-    if given.group and (given.from_time or given.to_time or given.from_snapshot or given.partition):
-        raise ConsumeError("a group reads on from where it was left: it goes with none of the other ways to say where")
+    if given.share and not given.group:
+        raise UsageError("--share needs --group: the share group to be a member of")
+    where = (given.from_time, given.to_time, given.from_snapshot, given.partition, given.offset)
+    if given.group and any(each is not None for each in where):
+        raise UsageError("a group reads on from where it was left: it goes with none of the other ways to say where")
+    if given.share and given.from_beginning:
+        raise UsageError("a share group has its own start: kompat config set group ID share.auto.offset.reset=earliest")
     if given.include_deleted and not given.from_snapshot:
-        raise ConsumeError("--include-deleted needs --from-snapshot: what the log has lost is only in an archive")
+        raise UsageError("--include-deleted needs --from-snapshot: what the log has lost is only in an archive")
+    said = (given.from_beginning, given.follow, given.group, *(each is not None for each in where))
+    if not any(said):
+        raise UsageError(
+            "from where? --from-beginning, --from-time, --offset or --group; --follow waits for what comes"
+        )
+    if sum((given.from_beginning, given.from_time is not None, given.offset is not None)) > 1:
+        raise UsageError("--from-beginning, --from-time and --offset: which of them?")
 
 
 def _records(given: argparse.Namespace) -> Iterator[Shown]:
-    from kafka.errors import KafkaError
+    """At most so many as are wanted. Groups stop by themselves, for they have to be told how far they have come."""
+    if given.share:
+        from kompat.cli.consume_share import shared
 
-    try:
-        consumer = _consumer(given)
-    except KafkaError as error:
-        raise ConsumeError(f"{given.bootstrap_server}: {error}") from error
+        yield from shared(given)
+        return
+    consumer = _consumer(given)
     try:
         if given.group:
             yield from _with_group(consumer, given)
         else:
-            yield from _by_partition(consumer, given)
-    except KafkaError as error:
-        raise ConsumeError(str(error)) from error
+            yield from islice(_by_partition(consumer, given), given.max)
     finally:
         consumer.close()
 
@@ -124,33 +140,42 @@ def _records(given: argparse.Namespace) -> Iterator[Shown]:
 def _consumer(given: argparse.Namespace) -> KafkaConsumer:
     from kafka import KafkaConsumer
 
-    properties: Mapping[str, Any] = {name.replace(".", "_").replace("-", "_"): value for name, value in given.property}
-    return KafkaConsumer(
-        bootstrap_servers=given.bootstrap_server.split(","),
+    return opened(
+        given,
+        KafkaConsumer,
+        KafkaConsumer.DEFAULT_CONFIG,
         group_id=given.group,
         enable_auto_commit=False,
         auto_offset_reset="earliest" if given.from_beginning else "latest",
-        **properties,
+        allow_auto_create_topics=False,
+        isolation_level="read_committed" if given.committed else "read_uncommitted",
     )
 
 
 # -- with a group ------------------------------------------------------------------------------------------------------
 def _with_group(consumer: KafkaConsumer, given: argparse.Namespace) -> Iterator[Shown]:
-    """What has been printed is committed; without `follow` it ends when nothing comes for a while."""
+    """What has left for the output is committed; without `follow` it ends when nothing comes for a while."""
+    if given.topic not in consumer.topics():
+        raise CommandError(f"there is no {given.topic}")
     consumer.subscribe([given.topic])
-    quiet_since = time.monotonic()
-    while given.follow or not consumer.assignment() or time.monotonic() - quiet_since < 2 * POLL_MS / 1000:
-        for record in _polled(consumer):
-            yield record
+    began = quiet_since = time.monotonic()
+    left = given.max
+    while left and (given.follow or not consumer.assignment() or time.monotonic() - quiet_since < QUIET_SECONDS):
+        records = list(_polled(consumer, left))
+        yield from records
+        if records:
+            left -= len(records)
             quiet_since = time.monotonic()
-        if consumer.assignment():
+            sys.stdout.buffer.flush()  # first, for what nobody has seen must come again
             consumer.commit()
-        else:
+        if not consumer.assignment():
             quiet_since = time.monotonic()
+            if not given.follow and quiet_since - began > JOIN_SECONDS:
+                raise CommandError(f"group {given.group} has no partition for one more member")
 
 
-def _polled(consumer: KafkaConsumer) -> Iterator[Shown]:
-    for records in consumer.poll(timeout_ms=POLL_MS).values():
+def _polled(consumer: KafkaConsumer, most: int = FOREVER) -> Iterator[Shown]:
+    for records in consumer.poll(timeout_ms=POLL_MS, max_records=min(most, POLLED)).values():
         for each in records:
             yield Shown(each.topic, each.partition, each.offset, each.timestamp, each.key, each.value, each.headers)
 
@@ -178,7 +203,7 @@ def _logs(consumer: KafkaConsumer, given: argparse.Namespace, archive: Archive |
         logs = {index: Span(0, 0) for topic, index in sorted(archive.covered) if topic == given.topic} | logs
     chosen = {index: log for index, log in logs.items() if not given.partition or index in given.partition}
     if not chosen:
-        raise ConsumeError(f"there is no {given.topic}" + (" with such partitions" if logs else ""))
+        raise CommandError(f"there is no {given.topic}" + (" with such partitions" if logs else ""))
     return chosen
 
 
@@ -190,10 +215,8 @@ def _history(
     first = log.start
     if given.include_deleted:
         first = min([log.start, *(span.start for span in covered)])
-    if archive is None and given.from_time is not None:
-        first = max(first, _offset_at(consumer, given.topic, partition, given.from_time, log))
-    elif archive is None and not given.from_beginning:
-        first = log.end
+    if archive is None:
+        first = _first(consumer, given, partition, log)
     joined = joining.join(covered, log, Span(first, max([log.end, *(span.end for span in covered)])))
     _tell_missing(given.topic, partition, joined.missing)
     parts: list[tuple[int, Callable[[], Iterator[Shown]]]] = []
@@ -202,6 +225,18 @@ def _history(
     parts += [(s.start, lambda s=s: _live(consumer, given.topic, partition, s)) for s in joined.live]  # type: ignore[misc]
     for _, read in sorted(parts, key=lambda part: part[0]):
         yield from read()
+
+
+def _first(consumer: KafkaConsumer, given: argparse.Namespace, partition: int, log: Span) -> int:
+    """The offset to begin with, of those that the log has."""
+    if given.from_beginning or (given.to_time is not None and given.from_time is None):
+        return log.start
+    if given.from_time is not None:
+        return max(log.start, _offset_at(consumer, given.topic, partition, given.from_time, log))
+    if given.offset is not None:
+        wanted: int = given.offset if given.offset >= 0 else log.end + given.offset
+        return min(max(log.start, wanted), log.end)
+    return log.end
 
 
 def _tell_missing(topic: str, partition: int, missing: Sequence[Span]) -> None:

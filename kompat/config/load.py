@@ -15,6 +15,7 @@ __all__ = ["BrokerConfig", "assignments", "load", "read_properties", "topic_conf
 
 ENV_PREFIX = "KOMPAT_"
 CONFIG_VARIABLE = "KOMPAT_CONFIG"  # the settings file, as --config
+NOT_SETTINGS = frozenset({CONFIG_VARIABLE, "KOMPAT_BOOTSTRAP_SERVER", "KOMPAT_HTTP_URL", "KOMPAT_DEBUG"})  # of commands
 
 _SHORT = {
     "data": "log.dirs",
@@ -98,7 +99,7 @@ def _split(file: str, number: int, line: str) -> tuple[str, str]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    variables = [name for name in environ if name.startswith(ENV_PREFIX) and name != CONFIG_VARIABLE]
+    variables = [name for name in environ if name.startswith(ENV_PREFIX) and name not in NOT_SETTINGS]
     if not variables:
         return {}
     names = {variable_of(name): name for name in (*DEFINITIONS, *_SHORTHANDS)}

@@ -1,0 +1,153 @@
+"""What all commands have in common: how they are declared, how they fail, and which flags say whom to talk to."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from kompat.cli.arguments import setting
+
+FAILED: Final = 1
+WRONG_USAGE: Final = 2
+INTERRUPTED: Final = 130
+
+BOOTSTRAP_VARIABLE: Final = "KOMPAT_BOOTSTRAP_SERVER"
+HTTP_VARIABLE: Final = "KOMPAT_HTTP_URL"
+DEBUG_VARIABLE: Final = "KOMPAT_DEBUG"
+DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+DEFAULT_HTTP: Final = "http://127.0.0.1:8080"
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+Work = Callable[[argparse.Namespace], "int | None"]
+Parsers = Any  # argparse has no public name for what add_subparsers returns
+
+
+class CommandError(Exception):
+    """Told to the user as it is, in one line."""
+
+    status = FAILED
+
+
+class UsageError(CommandError):
+    """The arguments contradict each other."""
+
+    status = WRONG_USAGE
+
+
+# -- declaring ---------------------------------------------------------------------------------------------------------
+def declare(
+    commands: Parsers, name: str, summary: str, *, examples: Sequence[str], description: str = ""
+) -> argparse.ArgumentParser:
+    """A command, or a command of a command, with examples in its help."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=description or f"{summary[0].upper()}{summary[1:]}.",
+        epilog="examples:\n" + "\n".join(f"  {example}" for example in examples),
+        allow_abbrev=False,
+    )
+    return parser
+
+
+def subcommands(parser: argparse.ArgumentParser) -> Parsers:
+    return parser.add_subparsers(required=True, metavar="COMMAND", dest="subcommand")
+
+
+def runs(parser: argparse.ArgumentParser, work: Work) -> None:
+    """What the command does; its failures become one line and an exit status."""
+    parser.set_defaults(run=lambda given: run(given, work))
+
+
+# -- flags -------------------------------------------------------------------------------------------------------------
+def add_kafka(parser: argparse.ArgumentParser) -> None:
+    """For commands that talk to any broker of Kafka's protocol."""
+    flags = parser.add_argument_group("broker")
+    flags.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT,…",
+        default=os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP,
+        help=f"where to begin (${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
+    )
+    flags.add_argument(
+        "--property", metavar="NAME=VALUE", action="append", default=[], type=setting, help="of the Kafka client"
+    )
+    flags.add_argument("--sasl-mechanism", choices=MECHANISMS, default="SCRAM-SHA-256", help="with --user")
+    _add_secrets(flags)
+
+
+def add_http(parser: argparse.ArgumentParser, *, with_secrets: bool = True) -> None:
+    """For commands that need what only kompat has."""
+    flags = parser.add_argument_group("HTTP door")
+    flags.add_argument(
+        "--http",
+        metavar="URL",
+        default=os.environ.get(HTTP_VARIABLE) or DEFAULT_HTTP,
+        help=f"where kompat's HTTP door is (${HTTP_VARIABLE}, else {DEFAULT_HTTP})",
+    )
+    if with_secrets:
+        _add_secrets(flags)
+
+
+def _add_secrets(flags: Any) -> None:
+    flags.add_argument("--user", metavar="NAME", help="who asks: SASL, or HTTP Basic")
+    flags.add_argument("--password-file", metavar="FILE", help="the user's password, in a file's first line")
+    flags.add_argument("--tls", action="store_true", help="encrypt, and trust what this system trusts")
+    flags.add_argument("--tls-ca", metavar="FILE", help="encrypt, and trust these authorities (PEM)")
+    flags.add_argument("--tls-cert", metavar="FILE", help="show this certificate (PEM)")
+    flags.add_argument("--tls-key", metavar="FILE", help="its key (PEM)")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def password(given: argparse.Namespace) -> str | None:
+    if given.password_file is None:
+        return None
+    if not given.user:
+        raise UsageError("--password-file needs --user")
+    try:
+        with open(given.password_file, encoding="utf-8") as file:
+            return file.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"the password cannot be read: {error}") from None
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+def run(given: argparse.Namespace, work: Work) -> int:
+    """Every end of a command is an exit status and at most one line on stderr."""
+    try:
+        status = work(given) or 0
+        sys.stdout.flush()
+    except CommandError as error:
+        return fail(str(error), error.status)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read it has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter complains about it once more
+        return 0
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        return fail(_reason(error), FAILED)
+    return status
+
+
+def fail(reason: str, status: int) -> int:
+    print(f"kompat: {' '.join(reason.split())}", file=sys.stderr)  # noqa: T201
+    return status
+
+
+def _reason(error: Exception) -> str:
+    errors = sys.modules.get("kafka.errors")
+    if errors is not None and isinstance(error, errors.KafkaError):
+        from kompat.cli.kafka_client import told
+
+        return told(error)
+    if isinstance(error, OSError):
+        return str(error)
+    return f"this should not happen: {type(error).__name__}: {error} ({DEBUG_VARIABLE}=1 shows where)"

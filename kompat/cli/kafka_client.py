@@ -1,0 +1,246 @@
+"""A broker, as commands see it: any that speaks Kafka's protocol. kafka-python has the connections and the messages."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from kompat.cli.command import CommandError, UsageError, password
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+BOOTSTRAP_MS: Final = 15_000
+REQUEST_MS: Final = 30_000
+DIAL_SECONDS: Final = 5.0
+PATIENCE: Final = 15.0  # seconds in which leaders and coordinators may move
+PAUSE: Final = 0.2
+NO_ERROR: Final = 0
+_MOVING: Final = frozenset({3, 5, 6, 14, 15, 16, 41, 75, 100})  # errors that pass, while a cluster finds its leaders
+# Where Kafka's words for an error are no help.
+_WORDS: Final = {3: "there is no such topic or partition", 69: "there is no such group", 100: "there is no such topic"}
+
+T = TypeVar("T")
+
+
+# -- telling what is wrong ---------------------------------------------------------------------------------------------
+def told(error: Exception) -> str:
+    """kafka-python's errors, without its class names where the protocol has a name for them."""
+    name = getattr(error, "message", None)
+    said = " ".join(str(part) for part in error.args)
+    if not name:
+        return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"{said or getattr(error, 'description', '')} ({name})"
+
+
+def refusal(code: int, message: str | None, what: str) -> CommandError:
+    """What a broker answered, in its own words where it has some."""
+    from kafka.errors import for_code
+
+    kind = for_code(code)
+    name = kind.message or f"error {code}"
+    reason = message or _WORDS.get(code) or kind.description or "the broker does not say why"
+    return CommandError(f"{what}: {reason.rstrip('.')} ({name})")
+
+
+def check(code: int, message: str | None, what: str) -> None:
+    if code != NO_ERROR:
+        raise refusal(code, message, what)
+
+
+class _Listener(logging.Handler):
+    """kafka-python tries again and again, and tells its log alone why."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.last = record.getMessage()
+
+
+_listener = _Listener()
+
+
+def quiet() -> None:
+    """kafka-python's log is for nobody: errors are told once, by the command."""
+    logger = logging.getLogger("kafka")
+    logger.propagate = False
+    if _listener not in logger.handlers:
+        logger.addHandler(_listener)
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+def client_settings(given: argparse.Namespace, defaults: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a client of kafka-python. What is given as a property wins."""
+    found: dict[str, Any] = {
+        "bootstrap_servers": given.bootstrap_server.split(","),
+        "client_id": "kompat-cli",
+        "bootstrap_timeout_ms": BOOTSTRAP_MS,
+        **_security(given),
+        **more,
+    }
+    return found | _properties(given.property, defaults)
+
+
+def _security(given: argparse.Namespace) -> dict[str, Any]:
+    is_encrypted = given.tls or given.tls_ca or given.tls_cert
+    found: dict[str, Any] = {}
+    if given.user:
+        secret = password(given)
+        if secret is None:
+            raise UsageError("--user needs --password-file")
+        found |= {
+            "sasl_mechanism": given.sasl_mechanism,
+            "sasl_plain_username": given.user,
+            "sasl_plain_password": secret,
+        }
+    found["security_protocol"] = ("SASL_" if given.user else "") + ("SSL" if is_encrypted else "PLAINTEXT")
+    files = {"ssl_cafile": given.tls_ca, "ssl_certfile": given.tls_cert, "ssl_keyfile": given.tls_key}
+    return found | {name: file for name, file in files.items() if file}
+
+
+def _properties(given: Iterable[tuple[str, str]], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Kafka's names, with dots, as kafka-python writes them; values of the type that it expects."""
+    found = {}
+    for spelled, text in given:
+        name = spelled.replace(".", "_").replace("-", "_")
+        if name not in defaults:
+            raise UsageError(f"--property {spelled}: the Kafka client has no such setting")
+        found[name] = _typed(spelled, text, defaults[name])
+    return found
+
+
+def _typed(name: str, text: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false"):
+            raise UsageError(f"--property {name}={text}: true or false")
+        return text.lower() == "true"
+    if name == "acks" and text == "all":
+        return text
+    if isinstance(default, int | float):
+        try:
+            return type(default)(text)
+        except ValueError:
+            raise UsageError(f"--property {name}={text}: a number") from None
+    return text
+
+
+# -- a connection ------------------------------------------------------------------------------------------------------
+def opened(given: argparse.Namespace, make: Callable[..., T], defaults: Mapping[str, Any], **more: Any) -> T:
+    """A client of kafka-python that has found a broker."""
+    from kafka.errors import KafkaConfigurationError, KafkaError
+
+    quiet()
+    settings = client_settings(given, defaults, more)
+    dial(given.bootstrap_server)
+    try:
+        return make(**settings)
+    except (KafkaConfigurationError, AssertionError, OSError) as error:
+        raise UsageError(f"{given.bootstrap_server}: {error}") from error
+    except KafkaError as error:
+        reason = _listener.last or told(error)
+        raise CommandError(f"no broker answers at {given.bootstrap_server}: {reason}") from error
+
+
+def dial(addresses: str) -> None:
+    """At least one of them has to take a connection: kafka-python would try for long, and not say why."""
+    reasons = []
+    for address in addresses.split(","):
+        host, port = split_address(address)
+        try:
+            with closing(socket.create_connection((host, port), timeout=DIAL_SECONDS)):
+                return
+        except OSError as error:
+            reasons.append(f"{address.strip()}: {error.strerror or error}")
+    raise CommandError(f"no broker can be reached at {'; '.join(reasons)}")
+
+
+def split_address(address: str) -> tuple[str, int]:
+    host, _, port = address.strip().rpartition(":")
+    if not host or not (port.isascii() and port.isdecimal()):
+        raise UsageError(f"{address!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+class Kafka:
+    """Asks brokers, and tells what they refuse."""
+
+    def __init__(self, admin: KafkaAdminClient) -> None:
+        self.admin = admin
+        self._manager = admin._manager
+
+    def __enter__(self) -> Kafka:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.admin.close()
+
+    def ask(self, request: Any, node: int | None = None) -> Any:
+        """Any broker, or one of them."""
+        return self._manager.run(lambda: self._manager.send(request, node_id=node))
+
+    def ask_controller(self, request: Any) -> Any:
+        return self._manager.run(self.admin._send_request_to_controller, request)
+
+    def coordinator(self, group: str) -> int:
+        found: int = self._patiently(lambda: self._manager.run(self.admin._find_coordinator_id, group))
+        return found
+
+    def ask_coordinator(self, group: str, request: Any) -> Any:
+        return self._patiently(lambda: self.ask(request, self.coordinator(group)))
+
+    def _patiently(self, work: Callable[[], T]) -> T:
+        """Coordinators may be on the move, or come into being."""
+        from kafka.errors import KafkaError
+
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return work()
+            except KafkaError as error:
+                if getattr(error, "errno", None) not in _MOVING or time.monotonic() > deadline:
+                    raise
+                time.sleep(PAUSE)
+
+    def supports(self, api_key: int) -> bool:
+        return api_key in self._manager.broker_version_data.api_versions
+
+    @property
+    def brokers(self) -> list[int]:
+        return sorted(broker.node_id for broker in self._manager.cluster.brokers())
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+    def topics(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Metadata's topics; one that is asked for by name and is not there is an error."""
+        found: list[dict[str, Any]] = self.admin.describe_topics(names)
+        for topic in found if names is not None else ():
+            check(topic["error_code"], None, f"topic {topic['name']}")
+        return sorted(found, key=lambda topic: topic["name"] or "")
+
+    def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Where the logs of partitions start and end."""
+        from kafka.admin import OffsetSpec
+
+        starts, ends = self.offsets(places, OffsetSpec.EARLIEST), self.offsets(places, OffsetSpec.LATEST)
+        return {place: (starts[place], ends[place]) for place in places}
+
+    def offsets(self, places: Sequence[tuple[str, int]], spec: Any) -> dict[tuple[str, int], int]:
+        from kafka import TopicPartition
+
+        if not places:
+            return {}
+        asked = {TopicPartition(*place): spec for place in places}
+        found = self._patiently(lambda: self.admin.list_partition_offsets(asked))
+        return {(place.topic, place.partition): each.offset for place, each in found.items()}
+
+
+def connect(given: argparse.Namespace) -> Kafka:
+    from kafka import KafkaAdminClient
+
+    return Kafka(opened(given, KafkaAdminClient, KafkaAdminClient.DEFAULT_CONFIG, request_timeout_ms=REQUEST_MS))

@@ -1,0 +1,204 @@
+"""`kompat produce`: send records to any broker of Kafka's protocol. Delays, priorities and the like are headers, which kompat acts on."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from kompat.cli.arguments import duration, moment, setting
+from kompat.cli.command import CommandError, Parsers, UsageError, add_kafka, declare, runs
+from kompat.cli.kafka_client import opened, told
+from kompat.cli.messages import Message, NoMessage, asked, from_json, from_line
+from kompat.cli.output import Output
+from kompat.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer
+
+IN_FLIGHT: Final = 10_000  # records that wait for their acknowledgement
+LARGEST: Final = 64 << 20
+ACK_SECONDS: Final = 60
+SETTINGS: Final = {"linger_ms": 5, "max_request_size": LARGEST, "max_block_ms": 15_000, "delivery_timeout_ms": 45_000}
+
+
+def add(commands: Parsers, summary: str) -> None:
+    parser = declare(
+        commands,
+        "produce",
+        summary,
+        description=(
+            "Send records: the lines of standard input or of files, one each. It ends with 0 when all of them are "
+            "acknowledged by the broker."
+        ),
+        examples=[
+            "echo 'a table for two' | kompat produce orders",
+            "kompat produce orders --key 42 --header source=web --value 'two coffees'",
+            "kompat produce reminders --delay 3m --value 'tea is ready'",
+            "kompat produce orders --priority critical --ttl 1m --value 'the shop is on fire'",
+            "kompat produce photos --whole *.jpg",
+            "kompat consume orders --from-beginning --format json | kompat produce copy --json",
+        ],
+    )
+    parser.add_argument("topic")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="to read; - is standard input")
+    _add_contents(parser)
+    _add_asked(parser)
+    parser.add_argument("--show", action="store_true", help="print where each record is: TOPIC/PARTITION/OFFSET")
+    add_kafka(parser)
+    runs(parser, _produce)
+
+
+def _add_contents(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--value", action="append", metavar="TEXT", help="send this in place of input; repeatable")
+    parser.add_argument("--tombstone", action="store_true", help="send a record without a value, to delete --key")
+    parser.add_argument("--whole", action="store_true", help="each file is one record, not each line")
+    parser.add_argument("--key", metavar="TEXT", help="of all records")
+    parser.add_argument("--key-separator", metavar="TEXT", help="the key stands before it in each line; \\t is a tab")
+    parser.add_argument(
+        "--header", type=setting, action="append", default=[], metavar="NAME=VALUE", help="of all records; repeatable"
+    )
+    parser.add_argument("--partition", type=int, metavar="N", help="by the key, else in turn, if it is not given")
+    parser.add_argument("--timestamp", type=moment, metavar="TIME", help="2026-01-31T12:00:00Z, or ms since 1970")
+    parser.add_argument("--json", action="store_true", help="lines are JSON objects, as `consume` prints them")
+
+
+def _add_asked(parser: argparse.ArgumentParser) -> None:
+    flags = parser.add_argument_group("for kompat")
+    flags.add_argument("--delay", type=duration, metavar="SPAN", help="deliver later: 30s, 1h30m, or ms")
+    flags.add_argument("--at", type=moment, metavar="TIME", help="deliver then: 2026-01-31T12:00:00Z, or ms since 1970")
+    flags.add_argument("--priority", metavar="P", help="0 to 9, or critical, high, normal, low, background")
+    flags.add_argument("--ttl", type=duration, metavar="SPAN", help="of no use after that")
+    flags.add_argument("--message-id", metavar="TEXT", help="a record of the same id is taken once")
+    flags.add_argument("--schedule-id", metavar="TEXT", help="takes the place of the one that waits under this id")
+    flags.add_argument("--trace", action="store_true", help="have its story told: kompat trace")
+
+
+# -- what is sent ------------------------------------------------------------------------------------------------------
+def _defaults(given: argparse.Namespace) -> Message:
+    if given.delay is not None and given.at is not None:
+        raise UsageError("--delay and --at: which of them?")
+    headers = [(name, value.encode()) for name, value in given.header]
+    headers += asked(
+        delay=given.delay,
+        deliverAt=given.at,
+        priority=given.priority,
+        ttl=given.ttl,
+        messageId=given.message_id,
+        scheduleId=given.schedule_id,
+    )
+    if given.trace:
+        headers.append(("kompat-trace", b"1"))
+    return Message(
+        value=None,
+        key=given.key.encode() if given.key is not None else None,
+        headers=headers,
+        partition=given.partition,
+        timestamp=given.timestamp,
+    )
+
+
+def _messages(given: argparse.Namespace, stack: ExitStack) -> Iterator[Message]:
+    defaults = _defaults(given)
+    separator = given.key_separator.replace("\\t", "\t").encode() if given.key_separator else None
+    if given.tombstone:
+        yield defaults
+        return
+    contents = _given_values(given) if given.value is not None else _read(given, stack)
+    for number, content in contents:
+        try:
+            yield from_json(content, defaults) if given.json else from_line(content, separator, defaults)
+        except NoMessage as error:
+            raise CommandError(f"line {number}: {error}") from None
+
+
+def _given_values(given: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
+    yield from enumerate((value.encode() for value in given.value), 1)
+
+
+def _read(given: argparse.Namespace, stack: ExitStack) -> Iterator[tuple[int, bytes]]:
+    for name in given.files or ["-"]:
+        try:
+            file: BinaryIO = sys.stdin.buffer if name == "-" else stack.enter_context(open(name, "rb"))  # noqa: SIM115
+        except OSError as error:
+            raise CommandError(str(error)) from None
+        if given.whole:
+            yield 1, file.read()
+            continue
+        for number, line in enumerate(file, 1):
+            content = line.removesuffix(b"\n").removesuffix(b"\r")
+            if content or not given.json:
+                yield number, content
+
+
+def _check(given: argparse.Namespace) -> None:
+    if given.value is not None and given.files:
+        raise UsageError("--value takes the place of files")
+    if given.tombstone and (given.key is None or given.value is not None or given.files):
+        raise UsageError("--tombstone needs --key, and nothing to send")
+    if given.json and (given.whole or given.key_separator):
+        raise UsageError("--json says where keys are, and is by line: --whole and --key-separator do not go with it")
+
+
+# -- sending -----------------------------------------------------------------------------------------------------------
+def _produce(given: argparse.Namespace) -> None:
+    from kafka import KafkaProducer
+
+    _check(given)
+    producer = opened(given, KafkaProducer, KafkaProducer.DEFAULT_CONFIG, **SETTINGS)
+    try:
+        with ExitStack() as stack, Progress("sent") as progress:
+            sender = _Sender(producer, given.topic, progress, Output(is_json=False) if given.show else None)
+            for message in _messages(given, stack):
+                sender.send(message)
+            sender.finish()
+    finally:
+        producer.close(timeout=ACK_SECONDS)
+
+
+class _Sender:
+    """Sends, and looks at what came of it, in order."""
+
+    def __init__(self, producer: KafkaProducer, topic: str, progress: Progress, shown: Output | None) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._progress = progress
+        self._shown = shown
+        self._waiting: deque[Any] = deque()
+        self._count = 0
+
+    def send(self, message: Message) -> None:
+        try:
+            future = self._producer.send(
+                self._topic,
+                value=message.value,
+                key=message.key,
+                headers=message.headers,
+                partition=message.partition,
+                timestamp_ms=message.timestamp,
+            )
+        except ValueError as error:  # of names and numbers that cannot be
+            raise CommandError(str(error)) from error
+        self._waiting.append(future)
+        while self._waiting and (self._waiting[0].is_done or len(self._waiting) > IN_FLIGHT):
+            self._take()
+
+    def finish(self) -> None:
+        self._producer.flush(ACK_SECONDS)
+        while self._waiting:
+            self._take()
+
+    def _take(self) -> None:
+        from kafka.errors import KafkaError
+
+        try:
+            made = self._waiting.popleft().get(timeout=ACK_SECONDS)
+        except KafkaError as error:
+            raise CommandError(f"{self._topic}: record {self._count + 1} was refused: {told(error)}") from error
+        self._count += 1
+        self._progress.to(self._count)
+        if self._shown is not None:
+            self._shown.line(f"{made.topic}/{made.partition}/{made.offset}")
