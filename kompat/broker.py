@@ -121,6 +121,7 @@ class Broker:
         self._built.callback(extensions.close)
         cluster = await self._start_cluster(logs, commit)
         member = cluster.member
+        delays, lanes = extensions.join(cluster)
         logs.start()
         config.watch(lambda _: logs.configure(_log_settings(config)))
         coordinators = Coordinators(config, clock, cluster, logs, extensions.share_traces)
@@ -140,10 +141,10 @@ class Broker:
             groups=coordinators.groups,
             transactions=coordinators.transactions,
             shares=coordinators.shares,
-            delays=extensions.delays,
+            delays=delays,
             queues=QueueService(cluster, coordinators.shares, far),
             dead_letters=DeadLetterService(cluster, logs, clock, extensions.tracer, coordinators.courier),
-            lanes=extensions.lanes,
+            lanes=lanes,
             tracer=extensions.tracer,
             traces=traces,
             reads=extensions.reads,

@@ -25,7 +25,7 @@ Append = Callable[[LogId, memoryview], Awaitable[Offset]]
 
 class Asking:
     def __init__(self, me: NodeId, peers: Calling, leaders: Leaders) -> None:
-        self._me = me
+        self.me = me
         self._peers = peers
         self._leaders = leaders
         self._commands: dict[str, Command] = {}
@@ -41,16 +41,19 @@ class Asking:
     # -- asking ----------------------------------------------------------------------------------------------------
     async def ask(self, log_id: LogId, command: str, arguments: Any) -> Any:
         """Have the leader of a partition carry out a command: its reply. Raises the KafkaError that it was refused with."""
-        leader = self.leader_of(log_id)
-        if leader == self._me:
+        return await self.ask_node(self.leader_of(log_id), command, arguments)
+
+    async def ask_node(self, node: NodeId, command: str, arguments: Any) -> Any:
+        """Have a certain broker carry out a command, whatever it leads."""
+        if node == self.me:
             return await self._commands[command](arguments)
         body = json.dumps([command, arguments], separators=(",", ":")).encode()
-        return json.loads(bytes(await self._call(leader, Call.ASK, [body])))
+        return json.loads(bytes(await self._call(node, Call.ASK, [body])))
 
     async def append(self, log_id: LogId, batch: Buffer) -> Offset:
         """Have a batch of the broker's own appended, wherever the partition is led: where it lies, once it is committed."""
         leader = self.leader_of(log_id)
-        if leader == self._me:
+        if leader == self.me:
             return await self._appended(log_id, memoryview(bytearray(batch)))
         return Offset(_OFFSET.unpack(await self._call(leader, Call.APPEND, [log_id.key, batch]))[0])
 

@@ -1,13 +1,15 @@
 """Looking at records that wait for their time, and changing when, or whether, they are delivered.
 
 A record is known by its topic, partition and slot: the offset that its producer was told. What is answered is
-committed. In a cluster a partition's leader answers for it; other brokers tell NOT_LEADER_OR_FOLLOWER.
+committed. In a cluster a partition's leader answers for it; `delay_far.py` asks it, wherever it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kompat.clock import Clock
 from kompat.errors import ErrorCode, KafkaError
@@ -24,6 +26,7 @@ from kompat.protocol.records import Record, build_batch
 from kompat.types import NO_PRODUCER, Millis, Offset
 
 PAGE_BYTES = 1 << 20
+COUNTED_AT_ONCE = 500  # before others get their turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,11 @@ class Page:
     cursor: bytes | None  # where to go on; None: there are no more
 
 
+class DueTimes(NamedTuple):
+    times: Sequence[Millis]
+    is_all: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayStatistics:
     waiting: int
@@ -60,20 +68,43 @@ class DelayService:
         self._clock = clock
 
     # -- looking ---------------------------------------------------------------------------------------------------
-    def list(self, topic: str, partition: int, *, cursor: bytes | None = None, limit: int = 100) -> Page:
-        """What waits in a partition, first what is due first."""
+    def list(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        cursor: bytes | None = None,
+        limit: int = 100,
+        since: Millis | None = None,
+        until: Millis | None = None,
+    ) -> Page:
+        """What waits in a partition, first what is due first: all, or what is due in [since, until)."""
         intake = self._intake(topic, partition)
         if cursor is not None and not cursor.startswith(parked.TIMER):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor is not one of this list")
-        summary = intake.summary
-        start = parked.timer_name(summary.none_before, summary.from_slot) if cursor is None else cursor + b"\0"
-        found = intake.view.range(start, parked.AFTER_TIMERS, max(1, limit), PAGE_BYTES)
+        first, end = _span(intake, since, until)
+        start = first if cursor is None else max(first, cursor + b"\0")
+        found = intake.view.range(start, end, max(1, limit), PAGE_BYTES) if start < end else []
         items = [
             _scheduled(intake, parked.decode(parked.timer_of(name)[1], value), is_undecided=False)
             for name, value in found
         ]
-        more = found and intake.view.range(found[-1][0] + b"\0", parked.AFTER_TIMERS, 1)
+        more = found and intake.view.range(found[-1][0] + b"\0", end, 1)
         return Page(items, found[-1][0] if more else None)
+
+    async def due_times(self, topic: str, partition: int, since: Millis, until: Millis, most: int) -> DueTimes:
+        """When records of a partition are due in [since, until); no more of them than `most`."""
+        intake = self._intake(topic, partition)
+        start, end = _span(intake, since, until)
+        found: list[Millis] = []
+        while start < end and len(found) < most:
+            page = intake.view.range(start, end, min(COUNTED_AT_ONCE, most - len(found)), PAGE_BYTES)
+            found += [parked.timer_of(name)[0] for name, _ in page]
+            if not page:
+                return DueTimes(found, is_all=True)
+            start = page[-1][0] + b"\0"
+            await asyncio.sleep(0)
+        return DueTimes(found, is_all=start >= end)
 
     def find(self, topic: str, partition: int, slot: Offset) -> Scheduled | None:
         return _find(self._intake(topic, partition), slot)
@@ -174,6 +205,16 @@ class DelayService:
 
     def _intakes(self) -> Iterator[PartitionIntake]:
         return (log.intake for log in self._logs.all() if log.is_led and isinstance(log.intake, PartitionIntake))
+
+
+def _span(intake: PartitionIntake, since: Millis | None, until: Millis | None) -> tuple[bytes, bytes]:
+    """The names of what is due in [since, until)."""
+    summary = intake.summary
+    first = parked.timer_name(summary.none_before, summary.from_slot)
+    if since is not None:
+        first = max(first, parked.timer_name(max(since, Millis(0)), Offset(0)))
+    end = parked.AFTER_TIMERS if until is None else parked.timer_name(max(until, Millis(0)), Offset(0))
+    return first, end
 
 
 def _find(intake: PartitionIntake, slot: Offset) -> Scheduled | None:

@@ -6,14 +6,13 @@ Waiting and taking are two steps: who does not wait any more has taken nothing. 
 from __future__ import annotations
 
 import asyncio
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from kompat.cluster.asking import Asking
 from kompat.errors import ErrorCode, KafkaError
-from kompat.extensions import queue_statistics
+from kompat.extensions import queue_statistics, record_text
 from kompat.extensions.queue_records import check, take
 from kompat.extensions.queue_statistics import QueueStatistics
 from kompat.log.manager import Logs
@@ -83,7 +82,7 @@ class FarShares:
             return await self._take(group_id, partition, taking)
         told = [group_id, taking.lock.hex(), *taking[1:]]
         lock_ms, given = await self._ask(partition, "queue-take", told)
-        return Taken(lock_ms, [(receipts.decode(receipt), _read_record(record)) for receipt, record in given])
+        return Taken(lock_ms, [(receipts.decode(receipt), record_text.read(record)) for receipt, record in given])
 
     async def settle(self, partition: TopicIdPartition, words: Sequence[Word], *, all_or_none: bool) -> list[Refusal]:
         """For each word, in order, why it does not count, if so. `all_or_none`: where one does not, none does."""
@@ -150,7 +149,7 @@ class FarShares:
     async def _on_take(self, told: Sequence[Any]) -> list[Any]:
         partition, (group_id, lock, *rest) = self._ours(told)
         taken = await self._take(group_id, partition, Taking(bytes.fromhex(lock), *rest))
-        return [taken.lock_ms, [[receipt.encode(), _record(record)] for receipt, record in taken.given]]
+        return [taken.lock_ms, [[receipt.encode(), record_text.told(record)] for receipt, record in taken.given]]
 
     async def _on_settle(self, told: Sequence[Any]) -> list[Any]:
         partition, (listed, all_or_none) = self._ours(told)
@@ -211,22 +210,3 @@ def _is_available(live: LivePartition) -> bool:
         return True  # whoever wants to take something finds out
     spans = live.next_spans(1)
     return bool(spans) and spans[0].first < live.end
-
-
-# -- as text -----------------------------------------------------------------------------------------------------------
-def _record(record: Record) -> list[Any]:
-    headers = [[name, _text(value)] for name, value in record.headers]
-    return [record.offset, record.timestamp, _text(record.key), _text(record.value), headers]
-
-
-def _read_record(told: Sequence[Any]) -> Record:
-    offset, timestamp, key, value, headers = told
-    return Record(offset, timestamp, _bytes(key), _bytes(value), [(name, _bytes(text)) for name, text in headers])
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else b64encode(value).decode()
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else b64decode(text)

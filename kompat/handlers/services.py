@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from kompat.cluster.service import ClusterService
     from kompat.config.load import BrokerConfig
     from kompat.extensions.dead_letter_service import DeadLetterService
-    from kompat.extensions.delay_service import DelayService
-    from kompat.extensions.lane_service import LaneService
+    from kompat.extensions.delay_far import FarDelays
+    from kompat.extensions.lane_far import FarLanes
     from kompat.extensions.queues import QueueService
     from kompat.extensions.reading import ReadService
     from kompat.extensions.tracing.service import TraceService
@@ -37,10 +37,10 @@ class Services:
     groups: GroupService
     transactions: TransactionService
     shares: ShareService
-    delays: DelayService
+    delays: FarDelays
     queues: QueueService
     dead_letters: DeadLetterService
-    lanes: LaneService
+    lanes: FarLanes
     tracer: Tracer
     traces: TraceService
     reads: ReadService

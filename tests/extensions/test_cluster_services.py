@@ -13,6 +13,8 @@ from kompat.cluster.requests import ConfigChange, ConfigOp, NewTopic
 from kompat.cluster.state import Resource, ResourceType, Topic
 from kompat.config.load import load
 from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions.headers import DELIVER_AT
+from kompat.extensions.reading import ReadRange
 from kompat.extensions.redrive import Selection
 from kompat.handlers.services import Services
 from kompat.log.partition import Partition
@@ -44,6 +46,7 @@ class Three:
         for number in (1, 2, 3):
             settings = {
                 "port": "0",
+                "kompat.http.port": "-1",
                 "data": ":memory:",
                 "node.id": str(number),
                 "kompat.cluster.secret": "of brokers in one process",
@@ -173,26 +176,128 @@ def marks(log: Partition) -> Sequence[Any]:
     return log.store.state_range(b"l/m", b"l/n", 10, 1000)
 
 
-async def test_what_a_broker_does_not_lead_it_leaves_to_its_leader(three: Three) -> None:
+async def schedule(log: Partition, value: str, due: int) -> int:
+    headers = ((DELIVER_AT, str(due).encode()),)
+    appended = log.append(memoryview(build_batch([Record(0, 1, None, value.encode(), headers)])))
+    await appended.pending.wait()
+    return appended.base_offset
+
+
+def values(found: Sequence[Any]) -> list[str]:
+    return [(each.record.value or b"").decode() for each in found]
+
+
+async def test_any_broker_tells_of_what_waits_and_changes_it(three: Three) -> None:
+    await three.create("reminders", 2, 3, 3)
+    now = three[1].clock.now()
+    slots = [
+        await schedule(three.log(leader, "reminders", index), f"{index}-{step}", now + 60_000 + 1000 * step + index)
+        for step in range(2)
+        for index, leader in enumerate((2, 3, 3))
+    ]
+    for number in (1, 2, 3):
+        delays = three[number].delays
+        first = await delays.list("reminders", limit=4)
+        rest = await delays.list("reminders", limit=4, cursor=first.cursor)
+        assert (values(first.items), values(rest.items)) == (["0-0", "1-0", "2-0", "0-1"], ["1-1", "2-1"])
+        assert rest.cursor is None
+        assert values((await delays.list("reminders", partition=2, since=Millis(now + 61_000))).items) == ["2-1"]
+        assert values((await delays.list("reminders", until=Millis(now + 60_001))).items) == ["0-0"]
+        assert ((await delays.statistics()).waiting, (await delays.statistics("reminders")).next_due) == (
+            6,
+            now + 60_000,
+        )
+        timeline = await delays.timeline("reminders", Millis(now), Millis(now + 62_000), 2)
+        assert [each.count for each in timeline.buckets] == [0, 6]
+        assert timeline.is_whole
+        found = await delays.find("reminders", 1, Offset(slots[1]))
+        assert found is not None
+        assert values([found]) == ["1-0"]
+    assert await three[1].delays.find("reminders", 1, Offset(99)) is None
+
+    assert values([await three[1].delays.cancel("reminders", 0, Offset(slots[0]))]) == ["0-0"]
+    with pytest.raises(KafkaError) as raised:
+        await three[3].delays.cancel("reminders", 0, Offset(slots[0]))
+    assert raised.value.code is ErrorCode.RESOURCE_NOT_FOUND
+    moved = await three[1].delays.reschedule("reminders", 2, Offset(slots[2]), Millis(now + 90_000))
+    assert moved.due == now + 90_000
+    assert (await three[2].delays.statistics("reminders")).waiting == 5
+    with pytest.raises(KafkaError, match="no partition 7"):
+        await three[1].delays.find("reminders", 7, Offset(0))
+    with pytest.raises(KafkaError, match="cursor"):
+        await three[1].delays.list("reminders", cursor="rubbish")
+
+
+async def test_what_waits_goes_on_with_its_partition_to_the_next_leader(three: Three) -> None:
     await three.create("reminders", 2)
-    record = Record(0, 1, None, b"later")
-    due = Millis(three[2].clock.now() + 60_000)
-    slot = await three[2].delays.schedule("reminders", 0, record, due)
-    for number in (1, 3):
-        for ask in (
-            lambda n=number: three[n].delays.list("reminders", 0),
-            lambda n=number: three[n].lanes.of_partition("reminders", 0),
-        ):
-            with pytest.raises(KafkaError) as raised:
-                ask()
-            assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert three[number].delays.statistics().waiting == 0
-    assert three[2].delays.statistics().waiting == 1
+    slot = await schedule(three.log(2, "reminders"), "later", three[2].clock.now() + 60_000)
 
     replica = three.log(2, "reminders").replica
     assert replica is not None
     replica.transfer_leadership(NodeId(3))  # type: ignore[attr-defined]
     await until(lambda: three.log(3, "reminders").is_led)
-    assert [each.slot for each in three[3].delays.list("reminders", 0).items] == [slot]
+    assert [each.slot for each in three[3].delays.here.list("reminders", 0).items] == [slot]
     await three[3].delays.reschedule("reminders", 0, Offset(slot), Millis(three[3].clock.now() + 300))
     await until(lambda: three.log(1, "reminders").high_watermark == slot + 2)
+
+
+async def test_any_broker_reads_all_partitions_forward_and_back_and_counts_lanes(three: Three) -> None:
+    await three.create("orders", 1, 2, 3)
+    await three.create("jobs", 3, 2, kompat_delivery_order="priority")
+    for index in range(3):
+        log = three.log(index + 1, "orders", index)
+        records = [Record(step, 10 * step + index + 1, b"k", f"{index}-{step}".encode()) for step in range(4)]
+        await log.append(memoryview(build_batch(records))).pending.wait()
+    urgent = Record(0, 1, None, b"now", [("kompat-priority", b"9")])
+    await three.log(3, "jobs").append(memoryview(build_batch([urgent]))).pending.wait()
+    ordered = [f"{index}-{step}" for step in range(4) for index in range(3)]
+
+    for number in (1, 2, 3):
+        reads = three[number].reads
+        for backward in (False, True):
+            found: list[str] = []
+            cursor = None
+            while not found or cursor is not None:
+                page = await reads.read(ReadRange(topic="orders"), limit=5, cursor=cursor, backward=backward)
+                found += values(page.records)
+                cursor = page.cursor
+            assert found == (ordered[::-1] if backward else ordered)
+        by_time = ReadRange(topic="orders", from_time=Millis(12), to_time=Millis(22), read_committed=True)
+        assert values((await reads.read(by_time)).records) == ["1-1", "2-1", "0-2"]
+        assert (await three[number].lanes.statistics()).depths[9] == 1
+        assert (await three[number].lanes.of_partition("jobs", 0)).waiting == 1
+        assert (await three[number].lanes.of_partition("jobs", 1)).waiting == 0
+    with pytest.raises(KafkaError, match="no partition 3"):
+        await three[1].reads.read(ReadRange(topic="orders", partitions=[3]))
+
+
+async def test_a_broker_that_leads_no_traces_has_its_own_written_and_everybody_finds_them(three: Three) -> None:
+    await three.create("orders", 1, 2, 3)
+    topic = await three.controller.cluster.ensure_internal_topic("__kompat_trace")
+    places = [LogId(topic.id, each.index) for each in topic.partitions]
+    for place in places:
+        await give_lead(three, topic, place.partition, 1)
+    for index in range(3):
+        headers = [("kompat-trace", b"1"), ("kompat-msg-id", b"m-%d" % index)]
+        batch = build_batch([Record(0, 1, None, b"v", headers)])
+        await three.log(index + 1, "orders", index).append(memoryview(batch)).pending.wait()
+
+    for number in (1, 2, 3):
+        traces = three[number].traces
+        for index in range(3):
+            story = await traces.by_record("orders", index, 0)
+            assert story is not None
+            assert [step.event.event for step in story.steps] == ["PRODUCED", "REPLICATED"]
+            assert await traces.by_message_id(f"m-{index}") == await traces.by_id(story.trace_id) == [story]
+        assert len((await traces.search(event="REPLICATED")).events) == 3
+        assert traces.statistics.dropped == 0
+
+
+async def give_lead(three: Three, topic: Topic, index: int, number: int) -> None:
+    await until(lambda: None not in three.leader(topic, index) and len(three.leader(topic, index)) == 1)
+    [leader] = three.leader(topic, index)
+    if leader != number:
+        replica = three.log(leader or 0, topic.name, index).replica
+        assert replica is not None
+        replica.transfer_leadership(NodeId(number))  # type: ignore[attr-defined]
+    await until(lambda: three.leader(topic, index) == {number} and three.log(number, topic.name, index).is_led)

@@ -1,5 +1,7 @@
 """Reads of a topic from one point to another."""
 
+import base64
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -222,3 +224,82 @@ async def test_what_makes_no_sense_is_refused(wanted: ReadRange, options: dict[s
 
     with pytest.raises(KafkaError, match=why):
         await broker.extensions.reads.read(wanted, **options)  # type: ignore[arg-type]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=40)
+@given(
+    partitions=st.lists(
+        st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=4), max_size=5), min_size=1, max_size=3
+    ),
+    limit=st.integers(1, 7),
+    window=st.integers(1, 5),
+    held=st.sampled_from([1, 1 << 20]),
+    even=st.booleans(),
+)
+def test_backward_is_the_same_from_its_end(
+    partitions: list[list[list[int]]], limit: int, window: int, held: int, even: bool
+) -> None:
+    def keep(record: Record) -> bool:
+        return not even or record.timestamp % 2 == 0
+
+    async def check() -> None:
+        broker = TracedBroker()
+        for log, batches in zip(broker.open("topic", len(partitions)), partitions, strict=True):
+            for times in batches:
+                await broker.send_at(log, *times)
+        found: list[ReadRecord] = []
+        cursor, pages = None, 0
+        while pages == 0 or cursor is not None:
+            page = await broker.extensions.reads.read(
+                ReadRange(topic="topic"), limit=limit, cursor=cursor, keep=keep, backward=True
+            )
+            assert len(page.records) <= limit
+            found += page.records
+            cursor, pages = page.cursor, pages + 1
+
+        for number, batches in enumerate(partitions):
+            times = [time for batch in batches for time in batch]
+            offsets = [offset for partition, offset in places(found) if partition == number]
+            expected = [offset for offset, time in enumerate(times) if not even or time % 2 == 0]
+            assert offsets == expected[::-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read_lanes, "FIRST_WINDOW", window)
+        patch.setattr(read_lanes, "PAGE_BYTES", held)
+        patch.setattr(read_lanes, "LEAST_CHUNK", held)
+        run(check())
+
+
+async def test_a_page_back_is_of_bounded_work_and_says_where_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_lanes, "SCANNED_BYTES", 40_000)
+    monkeypatch.setattr(read_lanes, "CHUNK_BYTES", 16_000)
+    monkeypatch.setattr(read_lanes, "FIRST_WINDOW", 2)
+    broker = TracedBroker()
+    [log] = broker.open("topic")
+    await broker.send(log, "wanted")
+    for _ in range(20):
+        await broker.send(log, "x" * 10_000)
+
+    pages, cursor, found = 0, None, []
+    while pages == 0 or cursor is not None:
+        page = await broker.extensions.reads.read(
+            ReadRange(topic="topic"), cursor=cursor, keep=lambda record: record.value == b"wanted", backward=True
+        )
+        found += page.records
+        cursor = page.cursor
+        pages += 1
+
+    assert places(found) == [(0, 0)]
+    assert pages >= 3
+
+
+async def test_a_cursor_from_outside_reads_no_more_than_there_is() -> None:
+    broker = TracedBroker()
+    [log] = broker.open("topic")
+    await broker.send_at(log, 1, 2)
+    cursor = base64.urlsafe_b64encode(f"[[0,0,{2**62}]]".encode()).decode()
+
+    for backward in (False, True):
+        page = await broker.extensions.reads.read(ReadRange(topic="topic"), cursor=cursor, backward=backward)
+        assert sorted(places(list(page.records))) == [(0, 0), (0, 1)]
+        assert page.cursor is None

@@ -10,9 +10,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from kompat.extensions.tracing.context import TRACE_ID_SIZE
 from kompat.extensions.tracing.events import Happening, Kind, Place, Story
@@ -31,17 +31,30 @@ _LAST = b"\xff" * 8
 Row = tuple[Happening, int]  # what happened, and to which of its records
 
 
-def writes(base: int, rows: Iterable[Row]) -> list[StateWrite]:
-    """What is written with these events, in a batch that begins at `base`."""
+class Names(NamedTuple):
+    """What a batch of events is to be found by, wherever it will lie."""
+
+    trace_ids: Collection[bytes]
+    others: Mapping[bytes, bytes]  # states that do not depend on where it lies
+
+
+def names(rows: Iterable[Row]) -> Names:
+    trace_ids: dict[bytes, None] = {}
     found: dict[bytes, bytes] = {}
-    offset = _OFFSET.pack(base)
     for happening, number in rows:
         place, story = happening.entries[number]
-        found[TRACE + story.trace_id + offset] = b""
+        trace_ids[story.trace_id] = None
         if happening.new_places is not None:
             found[record_name(happening.new_places[number])] = story.trace_id + story.record.encode()
         elif happening.kind is Kind.PRODUCED and not (story.is_own and story.message_id is None):
             _add_coming(found, story, happening.home.place(place))
+    return Names(trace_ids, found)
+
+
+def writes(base: int, given: Names) -> list[StateWrite]:
+    """What is written with these events, in a batch that begins at `base`."""
+    offset = _OFFSET.pack(base)
+    found = {TRACE + trace_id + offset: b"" for trace_id in given.trace_ids} | dict(given.others)
     named = b"".join([_LENGTH.pack(len(name)) + name for name in found])
     return [*found.items(), (BATCH + offset, named)]
 

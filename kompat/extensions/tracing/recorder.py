@@ -2,7 +2,7 @@
 
 Events are gathered for some milliseconds and appended to `__kompat_trace` in batches, with their index in the same write.
 A broker that dies loses what it has gathered, and no more. Should more happen than can be written, the newest events are
-dropped and counted.
+dropped and counted. A broker that leads no partition of the topic sends its events to one that does.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import asyncio
 import logging
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Final, Protocol
 
 from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.extensions.tracing import index
 from kompat.extensions.tracing.events import Happening
-from kompat.extensions.tracing.index import Row
+from kompat.extensions.tracing.index import Names, Row
 from kompat.log.commit import Pending
 from kompat.log.intake import StateWrite
 from kompat.log.partition import Origin, Partition
@@ -32,6 +33,19 @@ UPKEEP_SECONDS: Final = 60.0
 PRUNED_AT_ONCE: Final = 64  # batches
 PRUNED_BYTES: Final = 1 << 20
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds, while there is no topic to write to
+SENT_WITHIN: Final = 10.0  # seconds that another broker is tried: meanwhile events are gathered
+CLOSED_WITHIN: Final = 2.0  # seconds, when the broker stops
+
+
+class Sending(Protocol):
+    """Partitions that other brokers lead."""
+
+    def exists(self) -> bool: ...
+
+    async def send(self, spread: int, batch: bytearray, names: Names) -> None:
+        """Until it is committed. Raises KafkaError."""
+        ...
+
 
 Partitions = Callable[[], Sequence[Partition]]
 Observer = Callable[[Sequence[bytes]], None]
@@ -49,6 +63,8 @@ class Recorder:
         self._timer: asyncio.Handle | None = None
         self._upkeep: asyncio.TimerHandle | None = None
         self._making: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None  # one at a time
+        self.elsewhere: Sending | None = None  # where there are other brokers
         self._pause = FIRST_PAUSE
         self._was_few = True
         self._newest = Pending.done()
@@ -67,14 +83,17 @@ class Recorder:
 
     async def close(self) -> None:
         """Write what there is."""
-        await self.settle()
+        with suppress(TimeoutError):  # others may stop at the same time
+            async with asyncio.timeout(CLOSED_WITHIN):
+                await self.settle()
         for handle in (self._timer, self._upkeep):
             if handle is not None:
                 handle.cancel()
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.gather(self._making, return_exceptions=True)
         self._loop = None
+        for task in (self._making, self._sending):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     # -- gathering -------------------------------------------------------------------------------------------------
     @property
@@ -106,10 +125,14 @@ class Recorder:
         self._timer = None
         self._before()
         partitions = self._existing()
+        led = [each for each in partitions if each.replica is None or each.replica.is_leading]
+        if not led and self._is_elsewhere:
+            self._send_some()
+            return
         if not partitions:
             self._make_topic()
             return
-        self._write(self._take_some(), partitions)
+        self._write(self._take_some(), partitions, led)
         if self._gathered and self._loop is not None:
             self._timer = self._loop.call_soon(self._write_some)
 
@@ -124,23 +147,33 @@ class Recorder:
 
     async def settle(self) -> None:
         """Write what there is, so that it can be read."""
-        if self._gathered and not self._existing() and self._ensure is not None:
+        if self._gathered and not self._has_topic and self._ensure is not None:
             try:
                 await self._ensure()
             except KafkaError as error:
                 logger.warning("there is no topic for traces: %s", error)
-        while self._gathered and self._existing():
+        while (self._gathered and self._has_topic) or self._sending is not None:
             if self._timer is not None:
                 self._timer.cancel()
             self._write_some()
+            if self._sending is not None:
+                await asyncio.wait([self._sending])
         newest = self._newest
         if not newest.is_done:
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             newest.add_done_callback(lambda _: None if done.done() else done.set_result(None))
             await done
 
+    @property
+    def _has_topic(self) -> bool:
+        return bool(self._existing()) or self._is_elsewhere
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        return self.elsewhere is not None and self.elsewhere.exists()
+
     # -- writing ---------------------------------------------------------------------------------------------------
-    def _write(self, happened: Sequence[Happening], partitions: Sequence[Partition]) -> None:
+    def _write(self, happened: Sequence[Happening], partitions: Sequence[Partition], led: Sequence[Partition]) -> None:
         homes: dict[int, tuple[list[Row], list[Record]]] = defaultdict(lambda: ([], []))
         count = len(partitions)
         for happening in happened:
@@ -152,21 +185,27 @@ class Recorder:
                 rows.append((happening, number))
         for home, (rows, records) in homes.items():
             try:
-                self._append(_led(partitions, home), rows, records)
+                self._append(_one_of(led, partitions[home], home), rows, records)
             except (KafkaError, StorageError, DamagedData) as error:
                 self._failed(len(rows), error)
 
     def _append(self, partition: Partition, rows: Sequence[Row], records: Sequence[Record]) -> None:
         batch = build_batch(records, compression=Compression.LZ4)
-        writes = [*index.writes(partition.log_end_offset, rows), *self._removals(partition)]
-        appended = partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
-        self._newest = appended.pending
-        appended.pending.add_done_callback(lambda done: self._ended(done, records))
+        self._newest = self.append(partition, batch, index.names(rows))
+        self._newest.add_done_callback(lambda done: self._ended(done, records))
+
+    def append(self, partition: Partition, batch: bytearray, names: Names) -> Pending:
+        """Events of this broker, or of another one, with their index."""
+        writes = [*index.writes(partition.log_end_offset, names), *self._removals(partition)]
+        return partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes).pending
 
     def _ended(self, done: Pending, records: Sequence[Record]) -> None:
         if done.error is not None:
             self._failed(len(records), done.error)
-            return
+        else:
+            self._show(records)
+
+    def _show(self, records: Sequence[Record]) -> None:
         self.written += len(records)
         if self.observer is not None:
             self.observer([record.value or b"" for record in records])
@@ -175,6 +214,31 @@ class Recorder:
         if not self.dropped:  # told once: the counter tells the rest
             logger.warning("events of traces could not be written, and are dropped: %s", error)
         self.dropped += count
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+    def _send_some(self) -> None:
+        if self._sending is None and self.elsewhere is not None:
+            self._sending = asyncio.ensure_future(self._send(self.elsewhere, self._take_some()))
+
+    async def _send(self, elsewhere: Sending, happened: Sequence[Happening]) -> None:
+        records: list[Record] = []
+        rows: list[Row] = []
+        for happening in happened:
+            for number, value in enumerate(happening.values()):
+                story = happening.entries[number][1]
+                records.append(Record(len(records), happening.at, story.key, value))
+                rows.append((happening, number))
+        batch, names = build_batch(records, compression=Compression.LZ4), index.names(rows)
+        spread = happened[0].entries[0][1].spread
+        try:
+            await _until_sent(lambda: elsewhere.send(spread, batch, names))
+            self._show(records)
+        except KafkaError as error:
+            self._failed(len(records), error)
+        finally:
+            self._sending = None
+        if self._gathered and self._timer is None:
+            self._set_timer()
 
     # -- the topic -------------------------------------------------------------------------------------------------
     def _make_topic(self) -> None:
@@ -217,9 +281,22 @@ class Recorder:
                 logger.warning("the index of traces cannot be cleaned: %s", error)
 
 
-def _led(partitions: Sequence[Partition], home: int) -> Partition:
+def _one_of(led: Sequence[Partition], home: Partition, number: int) -> Partition:
     """The home, or where another broker leads that, one that this broker leads."""
-    led = [each for each in partitions if each.replica is None or each.replica.is_leading]
     if not led:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker leads no partition of the topic for traces")
-    return partitions[home] if partitions[home] in led else led[home % len(led)]
+    return home if home in led else led[number % len(led)]
+
+
+async def _until_sent(send: Callable[[], Awaitable[None]]) -> None:
+    """Whoever leads may be out of reach for a moment. Raises KafkaError."""
+    loop = asyncio.get_running_loop()
+    deadline, pause = loop.time() + SENT_WITHIN, FIRST_PAUSE
+    while True:
+        try:
+            return await send()
+        except KafkaError:
+            if loop.time() + pause > deadline:
+                raise
+        await asyncio.sleep(pause)
+        pause *= 2
