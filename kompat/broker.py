@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
@@ -21,6 +20,7 @@ from kompat.cluster.client_quotas import ClientQuotas
 from kompat.cluster.names import KOMPAT_TRACE, is_internal
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Address
+from kompat.cluster.users import Users
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
 from kompat.coordinators import Coordinators
@@ -38,10 +38,12 @@ from kompat.handlers.transactional_produce import Turns
 from kompat.log.cleaning import CleanerSettings
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
+from kompat.meters import Meters
 from kompat.server.dispatch import Dispatcher
 from kompat.server.forwarding import Forwarded
 from kompat.server.limits import Limits
 from kompat.server.listener import Listener
+from kompat.server.listeners import Listeners
 from kompat.types import Millis, NodeId
 
 if TYPE_CHECKING:
@@ -67,19 +69,32 @@ class Broker:
         self._config = config
         self._clock = clock or SystemClock()
         self._built = AsyncExitStack()  # what has to be taken down again
+        self.meters = Meters()
         self.peer: Address | None = None  # where other brokers of its cluster find it
-        self._socket: socket.socket | None = None  # for clients, where its port had to be known before they may come
-        self.endpoint = (config.listener.host, config.listener.port)
+        self._listeners = Listeners(config, self._clock)
         self.http = ""  # where its HTTP door is, as host:port; empty: it has none
 
     @property
+    def endpoint(self) -> tuple[str, int]:
+        """Of the first listener."""
+        return next(iter(self.endpoints.values()))
+
+    @property
+    def endpoints(self) -> dict[str, tuple[str, int]]:
+        """By the names of the listeners."""
+        return self._listeners.addresses
+
+    @property
     def address(self) -> str:
-        host, port = self.endpoint
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        """The first, and the others with their names."""
+        first, *others = ((name, str(Address(*at))) for name, at in self.endpoints.items())
+        return " ".join((first[1], *(f"{name}://{at}" for name, at in others)))
 
     async def start(self) -> None:
         """Serve clients. Where that fails, everything is as before."""
         try:
+            self._listeners.prepare()
+            self._built.callback(self._listeners.close)
             door = await self._bind_door()
             services = await self._build_services()
             member = services.cluster.member
@@ -90,7 +105,8 @@ class Broker:
                 member.peers.on_call[Call.REQUEST] = Forwarded(dispatcher).serve
             listener = Listener(dispatcher, limits(self._config), on_left=services.shares.disconnected)
             services.fetch_room.unread = listener.unread_bytes
-            await self._listen(listener)
+            self._count_connections(listener)
+            await self._listen(listener, services.users)
             # Before connections are drained: members may wait for their group longer than anybody waits for a stop.
             self._built.callback(services.groups.dismiss)
             if member is not None:
@@ -119,6 +135,7 @@ class Broker:
         logs, commit = self._open_logs()
         extensions = Extensions(logs, clock, is_internal)
         self._built.callback(extensions.close)
+        self.meters.fired, self.meters.released = lambda: extensions.delays.fired, lambda: extensions.lanes.released
         cluster = await self._start_cluster(logs, commit)
         member = cluster.member
         delays, lanes = extensions.join(cluster)
@@ -154,6 +171,8 @@ class Broker:
             fetch_max_bytes=config["fetch.max.bytes"],
             fetch_room=FetchRoom(),
             produce_turns=Turns(),
+            meters=self.meters,
+            users=await self._start_users(cluster),
             authorizer=Authorizer(cluster, config),
             quotas=ClientQuotas(cluster, config, clock),
         )
@@ -168,9 +187,10 @@ class Broker:
             fsync=config["kompat.fsync"],
             interval_ms=config["kompat.fsync.interval.ms"],
             on_failed=lambda: logs.reload_failed(),
+            syncs=self.meters.syncs,
         )
         self._built.push_async_callback(commit.close)
-        logs = Logs(store, commit, self._clock, _log_settings(config))
+        logs = Logs(store, commit, self._clock, _log_settings(config), self.meters)
         self._built.push_async_callback(_close_logs, logs)
         return logs, commit
 
@@ -181,15 +201,18 @@ class Broker:
         await cluster.start()
         return cluster
 
+    async def _start_users(self, cluster: ClusterService) -> Users:
+        users = Users(cluster)
+        self._built.callback(users.close)
+        await users.begin(self._config)
+        return users
+
     async def _join_cluster(self, commit: GroupCommit) -> Member:
         from kompat.cluster.build import build  # what it imports a broker that is alone does not need
 
-        host, port = self.endpoint
-        if port == 0:  # the others have to be told which it is, before clients come
-            self._socket = await asyncio.to_thread(_bound, host)
-            self._built.callback(self._socket.close)
-            self.endpoint = (host, self._socket.getsockname()[1])
-        member = await build(self._config, self._clock, commit, Address(*self.endpoint), self._built)
+        await self._listeners.bind()  # the others have to be told which ports those are, before clients come
+        kafka = {name: Address(*at) for name, at in self.endpoints.items()}
+        member = await build(self._config, self._clock, commit, kafka, self._built)
         self.peer = member.broker.peer
         return member
 
@@ -212,9 +235,14 @@ class Broker:
         extensions.tracer.recorder.observer = export.show
         self._built.push_async_callback(asyncio.to_thread, export.close)
 
-    async def _listen(self, listener: Listener) -> None:
+    def _count_connections(self, listener: Listener) -> None:
+        self.meters.connections = lambda: len(listener.connections)
+        self.meters.connections_accepted = lambda: listener.accepted
+        self.meters.bytes_under_way = lambda: listener.budget.used
+
+    async def _listen(self, listener: Listener, users: Users) -> None:
         self._built.push_async_callback(listener.drain, DRAIN_SECONDS)
-        self.endpoint = await listener.start(*self.endpoint, self._socket)
+        await self._listeners.open(listener, users)
         self._config.watch(lambda _: listener.change_limits(limits(self._config)))
 
 
@@ -224,14 +252,6 @@ async def _close_logs(logs: Logs) -> None:
     except KafkaError as error:
         # What was acknowledged is written; only the next start takes longer.
         log.warning("the logs could not be closed in good order", extra={"reason": error})
-
-
-def _bound(host: str) -> socket.socket:
-    """A socket with a port of its own, that nobody can connect to yet."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host or "127.0.0.1", 0, type=socket.SOCK_STREAM)[0]
-    bound = socket.socket(family, kind, protocol)
-    bound.bind(address)
-    return bound
 
 
 def is_clustered(config: BrokerConfig) -> bool:

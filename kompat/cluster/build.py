@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -23,9 +24,9 @@ LISTENER = "kompat.cluster.listener"
 
 
 async def build(
-    config: BrokerConfig, clock: Clock, commit: GroupCommit, kafka: Address, built: AsyncExitStack
+    config: BrokerConfig, clock: Clock, commit: GroupCommit, kafka: Mapping[str, Address], built: AsyncExitStack
 ) -> Member:
-    """`kafka`: where this broker listens for clients. What has to be closed again is put on the stack."""
+    """`kafka`: where this broker listens for clients, by listener. What has to be closed again is put on the stack."""
     me = NodeId(config.node_id)
     named = parse_members(config[MEMBERS])
     peers = Peers(me, identity_from(config))
@@ -37,7 +38,8 @@ async def build(
     where = _where(config, named.get(me))
     host, port = await peers.listen(where.host, where.port)
     peer = Address(named[me].host if me in named else _reachable(host), port)
-    broker = Broker(me, config["broker.rack"], _advertised(config, kafka, peer), peer)
+    told = _advertised(config, kafka, peer)
+    broker = Broker(me, config["broker.rack"], told[config.listener.name], peer, told)
     interval = config["leader.imbalance.check.interval.seconds"] if config["auto.leader.rebalance.enable"] else 0
     member = Member(MemberSettings(broker, named, interval), peers, replication)
     replication.listener = member.leadership
@@ -52,7 +54,8 @@ async def build(
 
     def settings_changed(changed: frozenset[str]) -> None:
         if "advertised.listeners" in changed:  # the controller hears of it with the next reminder
-            member.broker = replace(member.broker, kafka=_advertised(config, kafka, peer))
+            told = _advertised(config, kafka, peer)
+            member.broker = replace(member.broker, kafka=told[config.listener.name], listeners=told)
 
     peers.on_up, peers.on_down = up, down
     config.watch(settings_changed)
@@ -87,11 +90,10 @@ def _where(config: BrokerConfig, named: Address | None) -> Address:
     return named or Address(config.listener.host, 0)
 
 
-def _advertised(config: BrokerConfig, kafka: Address, peer: Address) -> Address:
-    advertised = config.advertised
-    if advertised is not None:
-        return Address(advertised.host, advertised.port)
-    return Address(peer.host if _is_any(kafka.host) else kafka.host, kafka.port)
+def _advertised(config: BrokerConfig, kafka: Mapping[str, Address], peer: Address) -> dict[str, Address]:
+    """What clients of each listener are told."""
+    heard = {name: Address(peer.host if _is_any(at.host) else at.host, at.port) for name, at in kafka.items()}
+    return heard | {name: Address(listener.host, listener.port) for name, listener in config.advertised.items()}
 
 
 def _reachable(host: str) -> str:

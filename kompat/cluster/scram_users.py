@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +141,7 @@ def _named(value: Mapping[str, Any]) -> Mechanism:
     return Mechanism[value["mechanism"].replace("-", "_")]
 
 
-KINDS = {
+KINDS: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]], Callable[[Mapping[str, Any]], UserRecord]]] = {
     "scram": (ScramCredentialSet, write_set, read_set),
     "scram-removed": (ScramCredentialRemoved, write_removed, read_removed),
 }

@@ -11,9 +11,10 @@ from kompat.config.definitions import BrokerDefinitions, ConfigSource, Definitio
 from kompat.config.foreign_definitions import IGNORED, UNSUPPORTED
 from kompat.config.group_definitions import GROUP_BROKER
 from kompat.config.listeners import Listener
+from kompat.config.security_definitions import SECURITY
 from kompat.errors import ConfigError
 
-DEFINITIONS = BrokerDefinitions((*BROKER, *OWN, *GROUP_BROKER), IGNORED, UNSUPPORTED)
+DEFINITIONS = BrokerDefinitions((*BROKER, *OWN, *SECURITY, *GROUP_BROKER), IGNORED, UNSUPPORTED)
 
 # Settings that stand for each other, the one that wins first.
 _ALIASES = {
@@ -128,15 +129,27 @@ class BrokerConfig:
         return directories[0]
 
     @property
-    def listener(self) -> Listener:
+    def listeners(self) -> list[Listener]:
         """Where clients connect."""
-        return rules.client_listeners(self, "listeners")[0]
+        return rules.client_listeners(self, "listeners")
 
     @property
-    def advertised(self) -> Listener | None:
-        """What clients are told; None: the address they dialled."""
-        found = rules.client_listeners(self, "advertised.listeners")
-        return found[0] if found else None
+    def listener(self) -> Listener:
+        """The first of them."""
+        return self.listeners[0]
+
+    @property
+    def advertised(self) -> dict[str, Listener]:
+        """What clients of a listener are told, by its name; those of others are told the address they dialled."""
+        return {found.name: found for found in rules.client_listeners(self, "advertised.listeners")}
+
+    def of_listener(self, listener: str, name: str, mechanism: str = "") -> Any:
+        """A setting as it is for one listener, and for one SASL mechanism of it."""
+        prefix = f"listener.name.{listener.lower()}."
+        for own in (f"{prefix}{mechanism.lower()}.{name}", f"{prefix}{name}"):
+            if self.text_of(own) is not None:
+                return self[own]
+        return self[name]
 
     # -- sources ---------------------------------------------------------------------------------------------------
     def source(self, name: str) -> ConfigSource:

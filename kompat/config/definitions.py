@@ -84,6 +84,7 @@ BrokerRow = tuple[str, str, "str | None", str, str, str]
 ForeignRow = tuple[str, str, "str | None", str, str]
 ResourceRow = tuple[str, str, "str | None", str, str, str]  # the fifth: synonyms
 
+_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer", "gssapi")
 _NOT_USED = "Taken so that a configuration written for Kafka works; kompat does not use it."
 
 
@@ -164,7 +165,10 @@ def _update(marks: list[str]) -> Update:
 
 
 def without_listener(name: str) -> str:
-    """`listener.name.internal.ssl.key.password` sets `ssl.key.password` for one listener."""
+    """`listener.name.internal.ssl.key.password` sets `ssl.key.password` for one listener, `….plain.sasl.jaas.config`
+    that of one SASL mechanism."""
     if not name.startswith("listener.name."):
         return name
-    return name.removeprefix("listener.name.").partition(".")[2] or name
+    general = name.removeprefix("listener.name.").partition(".")[2] or name
+    mechanism, _, of_mechanism = general.partition(".")
+    return of_mechanism if mechanism in _MECHANISMS else general

@@ -1,11 +1,27 @@
-"""`listeners` and `advertised.listeners`: NAME://host:port, separated by commas."""
+"""`listeners` and `advertised.listeners`: NAME://host:port, separated by commas, each with a security protocol."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 
 from kompat.errors import ConfigError
 
 _LISTENER = r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]\s]*):([0-9]{1,5})"
+
+
+class SecurityProtocol(Enum):
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +29,20 @@ class Listener:
     name: str
     host: str  # empty: every interface
     port: int  # 0: any that is free
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
+
+    def speaking(self, protocols: dict[str, str], setting: str) -> "Listener":
+        """The same with its security protocol, as `listener.security.protocol.map` has it."""
+        protocol = protocols.get(self.name)
+        if protocol is None:
+            raise ConfigError(f"{setting}: listener.security.protocol.map does not say what {self.name} speaks")
+        if protocol not in SecurityProtocol.__members__:
+            raise ConfigError(f"{setting}: {self.name} asks for {protocol}, which does not exist")
+        return replace(self, protocol=SecurityProtocol[protocol])
 
 
 def parse_listener(setting: str, text: str) -> Listener:

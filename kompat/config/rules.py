@@ -12,6 +12,8 @@ from kompat.errors import ConfigError
 if TYPE_CHECKING:
     from kompat.config.broker import BrokerConfig
 
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
 # Pairs of which the first may not exceed the second.
 _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -52,9 +54,7 @@ def check(config: BrokerConfig) -> None:
             raise ConfigError(f"{name} must be at least 1, or -1 for no limit")
     if len(config["log.dirs"] or config["log.dir"]) != 1:
         raise ConfigError("log.dirs: kompat keeps its data in one directory")
-    if not client_listeners(config, "listeners"):
-        raise ConfigError("listeners: there is none for clients")
-    client_listeners(config, "advertised.listeners")
+    _check_listeners(config)
 
 
 def check_standing(definition: Definition, name: str, value: Any) -> None:
@@ -63,18 +63,31 @@ def check_standing(definition: Definition, name: str, value: Any) -> None:
 
 
 def client_listeners(config: BrokerConfig, setting: str) -> list[Listener]:
-    """Those of a setting that are not for controllers. kompat speaks plaintext only, and says so rather than expose what was meant to be secret."""
+    """Those of a setting that are not for controllers."""
     controllers = {name.upper() for name in config["controller.listener.names"]}
     protocols = parse_protocols(config["listener.security.protocol.map"])
-    found = []
-    for text in config[setting] or ():
-        listener = parse_listener(setting, text)
-        if listener.name in controllers:
-            continue
-        protocol = protocols.get(listener.name)
-        if protocol is None:
-            raise ConfigError(f"{setting}: listener.security.protocol.map does not say what {listener.name} speaks")
-        if protocol != "PLAINTEXT":
-            raise ConfigError(f"{setting}: {listener.name} asks for {protocol}, which kompat does not support")
-        found.append(listener)
-    return found
+    found = [parse_listener(setting, text) for text in config[setting] or ()]
+    return [listener.speaking(protocols, setting) for listener in found if listener.name not in controllers]
+
+
+def _check_listeners(config: BrokerConfig) -> None:
+    found = client_listeners(config, "listeners")
+    if not found:
+        raise ConfigError("listeners: there is none for clients")
+    names = [listener.name for listener in found]
+    places = [(listener.host, listener.port) for listener in found if listener.port]
+    if len(set(names)) < len(names) or len(set(places)) < len(places):
+        raise ConfigError("listeners: each has a name and a port of its own")
+    for advertised in client_listeners(config, "advertised.listeners"):
+        if advertised.name not in names:
+            raise ConfigError(f"advertised.listeners: there is no listener {advertised.name}")
+    for listener in found:
+        if listener.protocol.has_sasl:
+            _check_mechanisms(listener.name, config.of_listener(listener.name, "sasl.enabled.mechanisms"))
+
+
+def _check_mechanisms(listener: str, enabled: tuple[str, ...]) -> None:
+    unknown = [name for name in enabled if name not in MECHANISMS]
+    if unknown or not enabled:
+        what = f"kompat does not support {', '.join(unknown)}" if unknown else "there is none"
+        raise ConfigError(f"sasl.enabled.mechanisms: {what}; {listener} may have {', '.join(MECHANISMS)}")

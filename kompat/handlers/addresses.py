@@ -4,7 +4,8 @@ A broker without `advertised.listeners` tells a client to come back to the addre
 port mappings and in containers, where the broker cannot know its outside address. It is read at every answer, because
 the setting may change while the broker runs.
 
-Of the brokers of a cluster each has registered an address, and all of them tell the same.
+Of the brokers of a cluster each has registered the addresses of its listeners, and all of them tell the same. A client is
+told those of the listener that it came by; a broker that has no such listener is none that it could talk to.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def this_broker(ctx: Context) -> Endpoint:
         return registered
     host, port = ctx.local_address
     if config["advertised.listeners"]:
-        listener = config.advertised
+        listener = config.advertised.get(ctx.listener or config.listener.name)
         if listener is not None:
             host, port = listener.host, listener.port
     return Endpoint(ctx.services.node_id, host, port, config["broker.rack"])
@@ -56,6 +57,7 @@ def absent_brokers(ctx: Context) -> list[Endpoint]:
 def endpoint_of(ctx: Context, node: NodeId) -> Endpoint | None:
     """Where a broker of the cluster has registered; None: nowhere, for it is alone."""
     broker: Broker | None = ctx.services.cluster.brokers.get(node)
-    if ctx.services.cluster.member is None or broker is None or broker.kafka is None:
+    if ctx.services.cluster.member is None or broker is None:
         return None
-    return Endpoint(node, broker.kafka.host, broker.kafka.port, broker.rack)
+    at = broker.listeners.get(ctx.listener) if ctx.listener and broker.listeners else broker.kafka
+    return Endpoint(node, at.host, at.port, broker.rack) if at is not None else None

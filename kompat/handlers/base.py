@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kompat.errors import KafkaError
 
 if TYPE_CHECKING:
+    from kompat.handlers.sasl_session import SaslSession
     from kompat.handlers.services import Services
 
 Req = TypeVar("Req")
@@ -36,6 +37,8 @@ class Context:
     # The address the client dialled: what a broker without `advertised.listeners` tells it to come back to.
     local_address: tuple[str, int]
     principal: str = "User:ANONYMOUS"
+    listener: str = ""  # its name; empty: no socket's, but one of the broker's own doors
+    sasl: SaslSession | None = None  # of a connection that has to say who it is
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from kompat.handlers.addresses import absent_brokers, brokers
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeQuorumRequest, DescribeQuorumResponse
+from kompat.security.acls import Kind, Operation
 
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -23,6 +24,7 @@ Node: TypeAlias = DescribeQuorumResponse.Node
 
 
 def handle(ctx: Context, req: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.CLUSTER)
     asked = [(t.topic_name, [p.partition_index for p in t.partitions]) for t in req.topics]
     if asked != [(METADATA_TOPIC, [0])]:
         return _answer(req, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -75,7 +77,7 @@ def _state(node: int, end: int, caught_up: int) -> Replica:
 
 
 def _nodes(ctx: Context) -> list[Node]:
-    name = ctx.services.config.listener.name
+    name = ctx.listener or ctx.services.config.listener.name
     return [
         Node(node_id=b.node_id, listeners=[Node.Listener(name=name, host=b.host, port=b.port)])
         for b in (*brokers(ctx), *absent_brokers(ctx))

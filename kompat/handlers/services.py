@@ -10,6 +10,7 @@ from kompat.meters import Meters
 if TYPE_CHECKING:
     from kompat.clock import Clock
     from kompat.cluster.service import ClusterService
+    from kompat.cluster.users import Users
     from kompat.config.load import BrokerConfig
     from kompat.extensions.dead_letter_service import DeadLetterService
     from kompat.extensions.delay_far import FarDelays
@@ -33,6 +34,7 @@ class Services:
     config: BrokerConfig
     clock: Clock
     cluster: ClusterService
+    users: Users
     logs: Logs
     groups: GroupService
     transactions: TransactionService

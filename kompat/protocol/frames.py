@@ -26,15 +26,20 @@ _pool: list[memoryview] = []
 class FrameReader:
     """`limit` is the longest frame that is let in (`socket.request.max.bytes`)."""
 
-    __slots__ = ("_filled", "_frame", "_head", "_length", "_limit", "_pooled")
+    __slots__ = ("_filled", "_frame", "_head", "_length", "_limit", "_pooled", "_shortest")
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, limit: int, shortest: int = SHORTEST_FRAME) -> None:
+        self.allow(limit, shortest)
         self._pooled: memoryview | None = None
         self._head = b""  # the first bytes of a length
         self._frame: memoryview | None = None  # a frame under way
         self._length = 0  # how long it will be
         self._filled = 0  # how much of it is there
+
+    def allow(self, limit: int, shortest: int = SHORTEST_FRAME) -> None:
+        """Let in frames of so many bytes from now on."""
+        self._limit = limit
+        self._shortest = shortest
 
     @property
     def pending(self) -> int:
@@ -93,7 +98,7 @@ class FrameReader:
         length: int = _unpack_length(buffer, pos)[0]
         if length > self._limit:
             raise ProtocolError(f"a frame of {length} bytes is above the limit of {self._limit}")
-        if length < SHORTEST_FRAME:
+        if length < self._shortest:
             raise ProtocolError(f"a frame cannot be {length} bytes long")
         return length
 

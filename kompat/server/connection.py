@@ -40,9 +40,11 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, listener: str = "") -> None:
+        """`listener`: the name of the one that it comes by."""
         limits = owner.limits
         self._owner = owner
+        self._listener = listener
         self._budget = owner.budget
         self._dispatch = owner.dispatcher.dispatch
         self._max_bytes = limits.connection_bytes
@@ -68,9 +70,12 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=self._max_unread)
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self.client = _client(transport)
+        self.client = self._identified(transport)
         if not self._owner.joined(self):
             self.abort()
+
+    def _identified(self, transport: Any) -> Client:
+        return client_of(transport, self._listener)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.get_buffer(sizehint)
@@ -273,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
         return {"client": self.client.connection_id}
 
 
-def _client(transport: asyncio.BaseTransport) -> Client:
+def client_of(transport: asyncio.BaseTransport, listener: str) -> Client:
     local_host, local_port = transport.get_extra_info("sockname")[:2]
     host, port = transport.get_extra_info("peername")[:2]
     # A dual-stack socket shows IPv4 addresses in IPv6's clothes, which an IPv4 client could not dial.
@@ -282,4 +287,5 @@ def _client(transport: asyncio.BaseTransport) -> Client:
         host=host,
         connection_id=f"{local_host}:{local_port}-{host}:{port}",
         local_address=(local_host, local_port),
+        listener=listener,
     )

@@ -32,6 +32,7 @@ from kompat.server.forwarding import forward
 
 if TYPE_CHECKING:
     from kompat.cluster.controller import Controller
+    from kompat.handlers.sasl_session import SaslSession
     from kompat.handlers.services import Services
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ class Client:
     connection_id: str
     local_address: tuple[str, int]
     principal: str = "User:ANONYMOUS"
+    listener: str = ""  # the name of the one that it came by
+    sasl: SaslSession | None = None  # where it has to say who it is
 
 
 class Exchange:
@@ -231,6 +234,8 @@ class Dispatcher:
             client.connection_id,
             client.local_address,
             client.principal,
+            client.listener,
+            client.sasl,
         )
 
 

@@ -28,7 +28,8 @@ _CLIENT_SIZE = Struct(">H")
 async def forward(controller: Controller, client: Client, request: Any, frame: memoryview) -> list[Any]:
     """The answer, as it goes out. Raises NOT_CONTROLLER."""
     patience = min(PATIENCE, max(0, getattr(request, "timeout_ms", LONG)) / 1000)
-    told = json.dumps([client.host, client.connection_id, client.local_address, client.principal]).encode()
+    who = [client.host, client.connection_id, client.local_address, client.principal, client.listener]
+    told = json.dumps(who).encode()
     answer = await controller.call(Call.FORWARD, [_CLIENT_SIZE.pack(len(told)), told, frame], patience)
     return [answer]
 
@@ -44,8 +45,8 @@ class Forwarded:
 
         (size,) = _CLIENT_SIZE.unpack_from(body)
         told = json.loads(bytes(body[_CLIENT_SIZE.size : _CLIENT_SIZE.size + size]))
-        host, connection_id, (local_host, local_port), principal = told
-        client = Client(host, connection_id, (local_host, local_port), principal)
+        host, connection_id, (local_host, local_port), principal, *listener = told
+        client = Client(host, connection_id, (local_host, local_port), principal, *listener)
         answer = self._dispatcher.dispatch(client, body[_CLIENT_SIZE.size + size :])
         if isinstance(answer, Exchange):
             settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()

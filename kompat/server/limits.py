@@ -29,6 +29,10 @@ class Limits:
     stall_bytes: int = 16 * 1024
     stall_seconds: float = 30.0
     unread_seconds: float = 330.0
+    # Clients that have not said yet who they are, where they have to: how long they may take, and how many bytes of
+    # requests may be under way from all of them.
+    login_seconds: float = 60.0
+    strangers_bytes: int = 32 * MIB
 
 
 class Budget:

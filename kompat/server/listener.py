@@ -1,4 +1,4 @@
-"""The listening socket and all connections that came through it."""
+"""The listening sockets and all connections that came through them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,29 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from kompat.server.connection import Connection
+from kompat.server.connection import Connection, Owner
 from kompat.server.dispatch import Dispatcher
 from kompat.server.limits import Budget, Limits
+
+if TYPE_CHECKING:
+    import ssl
 
 log = logging.getLogger(__name__)
 
 MAX_SWEEP_SECONDS = 5.0
+HANDSHAKE_SECONDS = 15.0  # of TLS
+BYE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """One of the addresses: what is spoken there."""
+
+    connect: Callable[[Owner], Connection]
+    tls: ssl.SSLContext | None = None
 
 
 class Listener:
@@ -29,20 +43,29 @@ class Listener:
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
         self.congested: set[Connection] = set()
-        self._server: asyncio.Server | None = None
+        self.accepted = 0  # connections, since the start
+        self.strangers = Budget(limits.strangers_bytes)
+        self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._all_left: asyncio.Event = asyncio.Event()
 
-    async def start(self, host: str, port: int, bound: socket.socket | None = None) -> tuple[str, int]:
-        """Accept connections; the address is told, because port 0 takes any that is free. `bound`: has it already."""
+    async def start(
+        self, host: str, port: int, bound: socket.socket | None = None, entrance: Entrance | None = None
+    ) -> tuple[str, int]:
+        """Accept connections; the address is told, because port 0 takes any that is free. `bound`: has it already.
+
+        May be called again, for other addresses. `entrance`: what is spoken there, if it is more than Kafka's protocol."""
         where: dict[str, Any] = {"sock": bound} if bound is not None else {"host": host or None, "port": port}
-        self._server = await self.loop.create_server(
-            lambda: Connection(self), **where, backlog=self.limits.accept_backlog
-        )
-        for each in self._server.sockets:
+        if entrance is not None and entrance.tls is not None:
+            where |= {"ssl": entrance.tls, "ssl_handshake_timeout": HANDSHAKE_SECONDS, "ssl_shutdown_timeout": BYE_SECONDS}
+        connect = entrance.connect if entrance is not None else Connection
+        server = await self.loop.create_server(lambda: connect(self), **where, backlog=self.limits.accept_backlog)
+        for each in server.sockets:
             self._size_buffers(each)
-        self._sweep()
-        name = self._server.sockets[0].getsockname()
+        if not self._servers:
+            self._sweep()
+        self._servers.append(server)
+        name = server.sockets[0].getsockname()
         return name[0], name[1]
 
     def _size_buffers(self, listening: socket.socket) -> None:
@@ -60,8 +83,8 @@ class Listener:
 
     async def drain(self, seconds: float) -> None:
         """Accept nothing more, answer what is under way, and cut off what has not ended by then."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
         for connection in list(self.connections):
@@ -85,6 +108,7 @@ class Listener:
 
     # -- what connections tell ---------------------------------------------------------------------------------------
     def joined(self, connection: Connection) -> bool:
+        self.accepted += 1
         self.connections.add(connection)
         if len(self.connections) <= self.limits.connections:
             return True
@@ -100,7 +124,7 @@ class Listener:
 
     def _sweep(self) -> None:
         limits = self.limits
-        shortest = min(limits.stall_seconds, limits.unread_seconds, limits.idle_seconds)
+        shortest = min(limits.stall_seconds, limits.unread_seconds, limits.idle_seconds, limits.login_seconds)
         self._sweeper = self.loop.call_later(min(MAX_SWEEP_SECONDS, shortest / 4), self._sweep)
         now = self.loop.time()
         unread = sum(connection.unread_bytes for connection in self.connections)

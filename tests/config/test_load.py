@@ -33,7 +33,7 @@ def test_without_anything_it_listens_on_loopback_and_writes_below_the_working_di
     config = load(environ={})
 
     assert str(config.listener) == "PLAINTEXT://127.0.0.1:9092"
-    assert config.advertised is None
+    assert config.advertised == {}
     assert config.data == "kompat-data"
     assert config.node_id == 1
     assert config["kompat.http.port"] == 8080
@@ -45,7 +45,7 @@ def test_shorthands_stand_for_kafkas_settings() -> None:
     config = load(flags, environ={"KOMPAT_HTTP_PORT": "none"})
 
     assert str(config.listener) == "PLAINTEXT://0.0.0.0:19094"
-    assert str(config.advertised) == "PLAINTEXT://kompat.example:443"
+    assert str(config.advertised["PLAINTEXT"]) == "PLAINTEXT://kompat.example:443"
     assert config.data == ":memory:"
     assert config.node_id == config["broker.id"] == 7
     assert config["kompat.http.port"] == -1
@@ -94,7 +94,7 @@ def test_a_server_properties_for_kafka_starts_kompat(tmp_path: Path) -> None:
     config = load(file=file, environ={})
 
     assert str(config.listener) == "PLAINTEXT://:9092"
-    assert str(config.advertised) == "PLAINTEXT://localhost:9092"
+    assert str(config.advertised["PLAINTEXT"]) == "PLAINTEXT://localhost:9092"
     assert config.data == "/tmp/kraft-combined-logs"  # noqa: S108
     assert config["log.retention.hours"] == 168
 

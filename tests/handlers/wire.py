@@ -13,7 +13,7 @@ from typing import Any
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its definitions in a way of old
-    from kafka.protocol import admin, consumer, metadata, producer
+    from kafka.protocol import admin, consumer, metadata, producer, sasl
     from kafka.protocol.api_message import ApiMessage
 
 API_VERSIONS = 18
@@ -23,7 +23,7 @@ DEFINITIONS = "kompat.protocol.messages.definitions"
 
 def message(name: str) -> Any:
     """kafka-python's class of a message, such as `MetadataRequest`."""
-    for module in (metadata, admin, consumer, producer):
+    for module in (metadata, admin, consumer, producer, sasl):
         found = getattr(module, name, None)
         if found is not None:
             return found

@@ -1,0 +1,163 @@
+"""How the client of one connection says who it is: SaslHandshake names a mechanism, SaslAuthenticate carries its messages.
+
+Wrong credentials end the connection: the answer is held back for a while, and nothing comes after it. A client may log in
+again on the same connection, as the same principal by the same mechanism, and has to where logins count for a time only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+
+from kompat.clock import Clock
+from kompat.errors import ErrorCode, KafkaError
+from kompat.security import plain, principals
+from kompat.security.failure import SaslFailure
+from kompat.security.scram import Conversation, Mechanism
+
+if TYPE_CHECKING:
+    from kompat.cluster.users import Users
+
+SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
+BEFORE_LOGIN = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
+LOGIN = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
+PLAIN = "PLAIN"
+NONCE_BYTES = 24
+AGAIN_AFTER = 1.0  # seconds between two logins on one connection
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSettings:
+    """Of one listener."""
+
+    mechanisms: tuple[str, ...]
+    lifetimes_ms: Mapping[str, int] = field(default_factory=dict)  # by mechanism: how long a login counts; 0: for ever
+    failure_delay: float = 0.1  # seconds
+    plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    longest_request: int = 524288  # before the login
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The answer to one message of the client."""
+
+    token: bytes
+    lifetime_ms: int = 0
+
+
+class SaslSession:
+    def __init__(
+        self,
+        settings: SaslSettings,
+        users: Users,
+        clock: Clock,
+        *,
+        known: Callable[[str], None],
+        failed: Callable[[], None],
+    ) -> None:
+        """`known` hears of the principal, `failed` that the answer under way is the last one."""
+        self._settings = settings
+        self._users = users
+        self._clock = clock
+        self._tell_known = known
+        self._tell_failed = failed
+        self._principal: str | None = None
+        self._mechanism = ""  # of the principal
+        self._ends: float | None = None  # the login, by the steady clock
+        self._begun: float | None = None  # the login under way
+        self._asked = ""  # its mechanism
+        self._conversation: Conversation | None = None
+        self._is_over = False
+        self._has_bare_messages = False  # the client is so old that its messages are no requests
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        return self._settings.mechanisms
+
+    @property
+    def expects_bare_message(self) -> bool:
+        return self._has_bare_messages and bool(self._asked) and not self._is_over
+
+    def admits(self, api_key: int) -> bool:
+        """Whether such a request is heard at all."""
+        if self._principal is None or self._is_over:
+            return api_key in BEFORE_LOGIN and not self._is_over
+        return self._ends is None or api_key in LOGIN or self._clock.monotonic() < self._ends
+
+    # -- SaslHandshake ---------------------------------------------------------------------------------------------
+    async def begin(self, mechanism: str, *, has_bare_messages: bool) -> None:
+        """Raises KafkaError, and UNSUPPORTED_SASL_MECHANISM is the end of the connection."""
+        now = self._clock.monotonic()
+        is_soon = self._begun is not None and now - self._begun < AGAIN_AFTER
+        if self._principal is not None and (is_soon or has_bare_messages):
+            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
+        if mechanism not in self._settings.mechanisms:
+            await self._end(KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM))
+        self._begun = now
+        self._asked = mechanism
+        self._has_bare_messages = has_bare_messages
+        kind = Mechanism.named(mechanism)
+        self._conversation = None
+        if kind is not None:
+            self._conversation = Conversation(kind, lambda user: self._users.credential(kind, user), _nonce())
+
+    # -- SaslAuthenticate ------------------------------------------------------------------------------------------
+    async def respond(self, message: bytes) -> Step:
+        """Raises KafkaError."""
+        if not self._asked:
+            error = KafkaError(
+                ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
+            )
+            if self._principal is None:
+                await self._end(error)
+            raise error
+        try:
+            token, user = await self._heard(message)
+            return self._logged_in(token, user) if user is not None else Step(token)
+        except SaslFailure as failure:
+            await self._end(failure if failure.message else SaslFailure(self._reason()))
+
+    async def _heard(self, message: bytes) -> tuple[bytes, str | None]:
+        if self._principal is not None and self._asked != self._mechanism:
+            raise SaslFailure(
+                f"SASL mechanism '{self._asked}' requested by client is not supported for re-authentication of mechanism"
+                f" '{self._mechanism}'"
+            )
+        if self._conversation is not None:
+            return self._conversation.respond(message), self._conversation.user
+        user, password = plain.name_and_password(message)
+        is_right = plain.is_listed(self._settings.plain_users, user, password)
+        if not is_right and not await self._users.verify(user, password):
+            raise SaslFailure("Authentication failed: Invalid username or password")
+        return b"", user
+
+    def _logged_in(self, token: bytes, user: str) -> Step:
+        principal = principals.user(user)
+        if self._principal not in (None, principal):
+            before, now = str(self._principal).partition(":")[2], user
+            raise SaslFailure(f"Cannot change principals during re-authentication from User.{before}: User.{now}")
+        lifetime_ms = max(0, self._settings.lifetimes_ms.get(self._asked, 0))
+        self._ends = self._clock.monotonic() + lifetime_ms / 1000 if lifetime_ms else None
+        self._principal, self._mechanism = principal, self._asked
+        self._asked = ""
+        self._conversation = None
+        self._tell_known(principal)
+        return Step(token, lifetime_ms)
+
+    def _reason(self) -> str:
+        """No more than that: who exists and who does not is nobody's business."""
+        what = "authentication" if self._principal is None else "re-authentication"
+        return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._asked}"
+
+    async def _end(self, error: KafkaError) -> NoReturn:
+        self._is_over = True
+        await asyncio.sleep(self._settings.failure_delay)
+        self._tell_failed()
+        raise error
+
+
+def _nonce() -> str:
+    return secrets.token_urlsafe(NONCE_BYTES)
