@@ -1,0 +1,241 @@
+"""`kompat groups`: who reads what, how far they have come, and where they go on. Any broker of Kafka's protocol will do."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kompat.cli import group_state
+from kompat.cli.arguments import moment
+from kompat.cli.command import CommandError, Parsers, UsageError, add_json, add_kafka, declare, runs, subcommands
+from kompat.cli.group_state import Places
+from kompat.cli.kafka_client import Kafka, check, connect
+from kompat.cli.output import Column, output_of
+from kompat.cli.resets import Move, Target, moves
+
+GROUPS: Final = (Column("GROUP", "group"), Column("TYPE", "type"), Column("STATE", "state"), Column("LAG", "lag"))
+OFFSETS: Final = (
+    Column("TOPIC", "topic"),
+    Column("PARTITION", "partition"),
+    Column("COMMITTED", "committed"),
+    Column("END", "endOffset"),
+    Column("LAG", "lag"),
+    Column("MEMBER", "member"),
+)
+MEMBERS: Final = (
+    Column("MEMBER", "memberId"),
+    Column("CLIENT", "clientId"),
+    Column("HOST", "host"),
+    Column("INSTANCE", "instanceId"),
+    Column(
+        "PARTITIONS",
+        "assignments",
+        lambda told: " ".join(f"{each['topic']}:{','.join(map(str, each['partitions']))}" for each in told) or "-",
+    ),
+)
+MOVES: Final = (
+    Column("TOPIC", "topic"),
+    Column("PARTITION", "partition"),
+    Column("FROM", "from"),
+    Column("TO", "to"),
+)
+WITHOUT_MEMBERS: Final = ("Empty", "Dead", "")
+
+
+def add(commands: Parsers, summary: str) -> None:
+    parser = declare(
+        commands,
+        "groups",
+        summary,
+        examples=[
+            "kompat groups list --lag",
+            "kompat groups describe billing",
+            "kompat groups reset billing --topic orders --to-time 2026-01-31T00:00:00Z --dry-run",
+            "kompat groups reset billing --all-topics --shift -100",
+            "kompat groups delete billing",
+        ],
+    )
+    inner = subcommands(parser)
+    _add_list(inner)
+    _add_describe(inner)
+    _add_reset(inner)
+    _add_delete(inner)
+
+
+def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str) -> argparse.ArgumentParser:
+    parser = declare(inner, name, summary, examples=examples)
+    add_json(parser)
+    add_kafka(parser)
+    runs(parser, work)
+    return parser
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+def _add_list(inner: Parsers) -> None:
+    parser = _command(inner, "list", "list groups", _list, "kompat groups list", "kompat groups list --type share")
+    parser.add_argument("--type", choices=("classic", "consumer", "share"), help="only those")
+    parser.add_argument("--search", metavar="TEXT", default="", help="only those with this in their names")
+    parser.add_argument("--lag", action="store_true", help="also how far they are behind: a look at each")
+
+
+def _list(given: argparse.Namespace) -> None:
+    with connect(given) as kafka:
+        found = [
+            each
+            for each in group_state.listed(kafka)
+            if given.search in each["group"] and given.type in (None, each["type"])
+        ]
+        for each in found if given.lag else ():
+            rows = group_state.offsets(kafka, each["group"], each["type"])
+            each["lag"] = sum(row["lag"] or 0 for row in rows)
+    columns = GROUPS if given.lag else GROUPS[:-1]
+    output_of(given).rows(columns, found, empty="There are no groups.")
+
+
+def _add_describe(inner: Parsers) -> None:
+    parser = _command(inner, "describe", "show members, offsets and lag", _describe, "kompat groups describe billing")
+    parser.add_argument("group")
+
+
+def _describe(given: argparse.Namespace) -> None:
+    output = output_of(given)
+    with connect(given) as kafka:
+        found = group_state.required(kafka, given.group)
+        found["coordinator"] = kafka.coordinator(given.group)
+        found["members"] = group_state.members(kafka, given.group, found["type"])
+        found["offsets"] = group_state.offsets(kafka, given.group, found["type"])
+    _name_members(found)
+    found["lag"] = sum(each["lag"] or 0 for each in found["offsets"])
+    if output.is_json:
+        output.json(found)
+        return
+    names = ("group", "type", "state", "coordinator", "lag")
+    output.pairs([(name, str(found[name])) for name in names])
+    output.line()
+    output.rows(OFFSETS, found["offsets"], empty="It has committed nothing.")
+    output.line()
+    output.rows(MEMBERS, found["members"], empty="It has no members.")
+
+
+def _name_members(group: dict[str, Any]) -> None:
+    """Who reads each partition; of a share group several may."""
+    readers: dict[tuple[str, int], list[str]] = {}
+    for member in group["members"]:
+        for each in member["assignments"]:
+            for partition in each["partitions"]:
+                readers.setdefault((each["topic"], partition), []).append(member["clientId"] or member["memberId"])
+    for row in group["offsets"]:
+        row["member"] = ", ".join(readers.get((row["topic"], row["partition"]), [])) or None
+
+
+# -- resetting ---------------------------------------------------------------------------------------------------------
+def _add_reset(inner: Parsers) -> None:
+    parser = _command(
+        inner,
+        "reset",
+        "let a group without members go on from somewhere else",
+        _reset,
+        "kompat groups reset billing --topic orders --to-earliest --dry-run",
+        "kompat groups reset billing --topic orders --partition 3 --to-offset 45678",
+        "kompat groups reset billing --all-topics --to-time 2026-01-31T12:00:00Z",
+        "kompat groups reset billing --topic orders --shift -100",
+    )
+    parser.add_argument("group")
+    parser.add_argument("--topic", action="append", metavar="TOPIC", help="all of its partitions; may be repeated")
+    parser.add_argument("--partition", type=int, action="append", metavar="N", help="only these of the topic")
+    parser.add_argument("--all-topics", action="store_true", help="every topic that the group has read")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--to-earliest", action="store_true", help="where the logs start")
+    where.add_argument("--to-latest", action="store_true", help="where the logs end")
+    where.add_argument("--to-offset", type=int, metavar="N", help="this offset")
+    where.add_argument("--to-time", type=moment, metavar="TIME", help="the first record of that time or later")
+    where.add_argument("--shift", type=int, metavar="N", help="so many on, or back: -100")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
+
+
+def _reset(given: argparse.Namespace) -> None:
+    if bool(given.topic) == given.all_topics:
+        raise UsageError("which topics? --topic TOPIC or --all-topics")
+    if given.partition and (given.all_topics or len(given.topic) > 1):
+        raise UsageError("--partition goes with one --topic")
+    with connect(given) as kafka:
+        kind = _kind(kafka, given)
+        known = group_state.committed(kafka, given.group, kind) if kind else {}
+        planned = _planned(kafka, given, known)
+        if not planned:
+            raise CommandError(f"group {given.group} has committed nothing there: there is nothing to move")
+        if not given.dry_run:
+            targets = {(move.topic, move.partition): move.to for move in planned}
+            group_state.commit(kafka, given.group, kind or group_state.CLASSIC, targets)
+    _tell(given, planned)
+
+
+def _kind(kafka: Kafka, given: argparse.Namespace) -> str | None:
+    """The group's type; None where it does not exist: to commit for it makes it."""
+    found = {each["group"]: each for each in group_state.listed(kafka)}.get(given.group)
+    if found is None:
+        return None
+    if found["state"] not in WITHOUT_MEMBERS and not given.dry_run:
+        raise CommandError(f"group {given.group} has members ({found['state']}): stop them first")
+    kind: str = found["type"]
+    return kind
+
+
+def _planned(kafka: Kafka, given: argparse.Namespace, known: Places) -> list[Move]:
+    places = sorted(known) if given.all_topics else list(_places(kafka, given))
+    ends = kafka.ends(places)
+    target = Target(offset=given.to_offset, shift=given.shift, to_earliest=given.to_earliest, to_latest=given.to_latest)
+    if given.to_time is None:
+        return moves(target, known, ends)
+    from kafka.admin import OffsetTimestamp
+
+    found = kafka.offsets(places, OffsetTimestamp(given.to_time))
+    at = {place: offset if offset >= 0 else ends[place][1] for place, offset in found.items()}
+    return [move for place in places for move in moves(Target(offset=at[place]), known, {place: ends[place]})]
+
+
+def _places(kafka: Kafka, given: argparse.Namespace) -> Iterable[tuple[str, int]]:
+    for topic in kafka.topics(given.topic):
+        there = {each["partition_index"] for each in topic["partitions"]}
+        unknown = set(given.partition or ()) - there
+        if unknown:
+            raise CommandError(f"{topic['name']} has no partition {min(unknown)}")
+        for index in sorted(set(given.partition or there)):
+            yield topic["name"], index
+
+
+def _tell(given: argparse.Namespace, planned: list[Move]) -> None:
+    output = output_of(given)
+    rows = [move.row for move in planned]
+    if output.is_json:
+        output.json({"group": given.group, "dryRun": given.dry_run, "offsets": rows})
+        return
+    output.rows(MOVES, rows)
+    if any(move.is_clamped for move in planned):
+        output.line("where the log does not reach that far, it is its start or its end")
+    if given.dry_run:
+        output.line("nothing was changed: it is what would be done")
+
+
+# -- deleting ----------------------------------------------------------------------------------------------------------
+def _add_delete(inner: Parsers) -> None:
+    parser = _command(
+        inner,
+        "delete",
+        "forget groups without members, and how far they have come",
+        _delete,
+        "kompat groups delete billing",
+    )
+    parser.add_argument("group", nargs="+")
+
+
+def _delete(given: argparse.Namespace) -> None:
+    from kafka.protocol.admin import DeleteGroupsRequest
+
+    with connect(given) as kafka:
+        for group in given.group:
+            answer = kafka.ask_coordinator(group, DeleteGroupsRequest(groups_names=[group]))
+            for each in answer.results:
+                check(each.error_code, None, f"group {group}")
+    output_of(given).done("\n".join(f"deleted {group}" for group in given.group), {"deleted": given.group})
