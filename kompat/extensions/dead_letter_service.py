@@ -18,24 +18,21 @@ from uuid import UUID
 from kompat.clock import Clock
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
-from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
-from kompat.extensions import redrive
+from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions import letter_pages, redrive
 from kompat.extensions.courier import Courier, ranks_of, sender_of
+from kompat.extensions.letter_pages import MOST_LOOKED_AT, PartPage, marks_of, read
 from kompat.extensions.redrive import Letter, Marks, Selection
 from kompat.extensions.tracing.tracer import Tracer
-from kompat.log.aborted import Aborted
 from kompat.log.commit import Pending
 from kompat.log.manager import Logs
-from kompat.log.partition import Isolation, Origin, Partition
+from kompat.log.partition import Origin, Partition
 from kompat.log.validation import codec_of
-from kompat.protocol.records import Compression, Record, build_batch, iterate, read_header, split_batches
+from kompat.protocol.records import Compression, Record, build_batch
 from kompat.types import LogId, Millis, Offset
 
 PREFIX = "dlq."  # of the topics that are made for dead letters, unless a group says otherwise
-READ_BYTES = 256 << 10
-MOST_LOOKED_AT = 10_000  # letters for one page: a selection may be of none of them
 REMEMBERED = 10_000  # records of one redrive: letters of the same one lie close together
-_NO_LIMIT = 2**62
 EVERYTHING = Selection(with_redriven=True)
 NOT_REDRIVEN = Selection()
 
@@ -80,6 +77,8 @@ class DeadLetterService:
         """`courier`: where there are several brokers."""
         self._courier = courier
         if cluster.member is not None:
+            cluster.member.asking.serve("browse-letters", self._on_browse)
+            cluster.member.asking.serve("count-letters", self._on_count)
             cluster.member.asking.serve("redrive", self._on_redrive)
             cluster.member.asking.serve("purge-letters", self._on_purge)
         self._cluster = cluster
@@ -103,32 +102,53 @@ class DeadLetterService:
         limit: int = 100,
     ) -> LetterPage:
         """Letters in the order of partitions and offsets. A page may have fewer than asked for, and others follow."""
-        logs = self._partitions(topic, partition)
-        index, offset = _decode_cursor(cursor, logs) if cursor is not None else (0, Offset(0))
+        places = self._places(topic, partition)
+        index, offset = _decode_cursor(cursor, places) if cursor is not None else (0, 0)
         found: list[Letter] = []
-        looked_at = 0
-        while index < len(logs):
-            log, marks = logs[index], _marks(logs[index])
-            offset = max(offset, log.log_start_offset)
-            while offset < log.last_stable_offset:
-                records, after = await _read(log, offset)
-                for record in records:
-                    letter = redrive.read_letter(topic, log.index, record, marks)
-                    looked_at += 1
-                    if selection.takes(letter):
-                        found.append(letter)
-                    if len(found) >= max(1, limit) or looked_at >= MOST_LOOKED_AT:
-                        return LetterPage(found, f"{log.index}:{record.offset + 1}")
-                offset = after
-            index, offset = index + 1, Offset(0)
+        looked_at, limit = 0, max(1, limit)
+        while index < len(places):
+            left = MOST_LOOKED_AT - looked_at
+            page = await self._page(places[index], offset, selection, limit - len(found), left)
+            found += page.letters
+            looked_at += page.looked_at
+            if page.next_offset is not None:
+                return LetterPage(found, f"{places[index].partition}:{page.next_offset}")
+            index, offset = index + 1, 0
+            if len(found) >= limit or looked_at >= MOST_LOOKED_AT:
+                cursor = f"{places[index].partition}:0" if index < len(places) else None
+                return LetterPage(found, cursor)
         return LetterPage(found, None)
 
-    def statistics(self, topic: str) -> LetterStatistics:
-        logs = self._partitions(topic, None)
-        return LetterStatistics(
-            letters=sum(log.high_watermark - log.log_start_offset for log in logs),
-            redriven=sum(_marks(log).count(log.log_start_offset) for log in logs),
-        )
+    async def _page(self, place: LogId, offset: int, selection: Selection, limit: int, most: int) -> PartPage:
+        log = self._led(place)
+        if log is not None:
+            return await letter_pages.page_of(log, offset, selection, limit, most)
+        told = [place.topic_id.hex, place.partition, offset, redrive.told(selection), limit, most]
+        return letter_pages.read_told(await self._ask(place, "browse-letters", told))
+
+    async def _on_browse(self, told: Sequence[Any]) -> list[Any]:
+        topic_id, partition, offset, selection, limit, most = told
+        log = self._required(LogId(UUID(topic_id), partition))
+        page = await letter_pages.page_of(log, offset, redrive.read_selection(selection), limit, most)
+        return letter_pages.told(page)
+
+    async def statistics(self, topic: str) -> LetterStatistics:
+        counts = [await self._counts(place) for place in self._places(topic, None)]
+        return LetterStatistics(letters=sum(each[0] for each in counts), redriven=sum(each[1] for each in counts))
+
+    async def _counts(self, place: LogId) -> Sequence[int]:
+        """Letters, and those of them that were redriven."""
+        log = self._led(place)
+        if log is None:
+            counts: Sequence[int] = await self._ask(place, "count-letters", [place.topic_id.hex, place.partition])
+            return counts
+        return log.high_watermark - log.log_start_offset, marks_of(log).count(log.log_start_offset)
+
+    async def _on_count(self, told: Sequence[Any]) -> Sequence[int]:
+        topic_id, partition = told
+        place = LogId(UUID(topic_id), partition)
+        self._required(place)
+        return await self._counts(place)
 
     # -- redriving -------------------------------------------------------------------------------------------------
     async def redrive(self, topic: str, selection: Selection = NOT_REDRIVEN) -> Redriven:
@@ -161,9 +181,9 @@ class DeadLetterService:
             await self._redrive(log, selection, outcome, seen)
 
     async def _redrive(self, log: Partition, selection: Selection, outcome: Redriven, seen: _Seen) -> None:
-        marks, offset, end = _marks(log), log.log_start_offset, log.last_stable_offset
+        marks, offset, end = marks_of(log), log.log_start_offset, log.last_stable_offset
         while offset < end:
-            records, after = await _read(log, offset)
+            records, after = await read(log, offset)
             letters = [redrive.read_letter(log.topic, log.index, each, marks) for each in records if each.offset < end]
             chosen = [letter for letter in letters if selection.takes(letter)]
             if chosen:
@@ -276,11 +296,11 @@ class DeadLetterService:
                 found = await log.offset_for_time(until)
                 end = min(end, found.offset) if found is not None else end
             if only_redriven:
-                end = min(end, Offset(_marks(log).end_of_run(start)))
+                end = min(end, Offset(marks_of(log).end_of_run(start)))
             if end <= start:
                 return 0
             await log.delete_records(end)
-            await log.write_states(_marks(log).add([], end)).wait()
+            await log.write_states(marks_of(log).add([], end)).wait()
             return end - start
 
     # -- finding ---------------------------------------------------------------------------------------------------
@@ -290,14 +310,6 @@ class DeadLetterService:
         if not found:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} has no partition {partition}")
         return found
-
-    def _partitions(self, name: str, partition: int | None) -> list[Partition]:
-        """To look at: replicas of this broker's will do."""
-        found = [self._logs.find_by_id(place.topic_id, place.partition) for place in self._places(name, partition)]
-        logs = [log for log in found if log is not None]
-        if len(logs) < len(found):
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker has no replica of all of {name}")
-        return logs
 
     def _led(self, place: LogId) -> Partition | None:
         """A partition to change; None: another broker leads it."""
@@ -350,44 +362,9 @@ def _refuse(outcome: Redriven, letters: Sequence[Letter], reason: str) -> None:
     outcome.failed |= {(letter.partition, letter.offset): reason for letter in letters}
 
 
-def _marks(log: Partition) -> Marks:
-    try:
-        return Marks.decode(log.store.state_range(redrive.MARK, redrive.AFTER_MARKS, _NO_LIMIT, _NO_LIMIT))
-    except (StorageError, DamagedData) as error:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-
-
-async def _read(log: Partition, offset: Offset) -> tuple[list[Record], Offset]:
-    """Some records from an offset on, and where to go on."""
-    isolation = Isolation.READ_COMMITTED
-    read = log.read(offset, READ_BYTES, isolation)
-    if read is None:
-        read = await log.read_stored(offset, READ_BYTES, isolation)
-    records = [
-        record
-        for buffer in read.buffers
-        for batch in split_batches(memoryview(buffer))
-        if not _is_hollow(batch, read.aborted or ())
-        for record in iterate(batch)
-        if record.offset >= offset
-    ]
-    return records, Offset(max(read.next_offset, offset + 1))
-
-
-def _is_hollow(batch: memoryview, aborted: Sequence[Aborted]) -> bool:
-    """A marker, or part of a transaction that was aborted."""
-    header = read_header(batch)
-    if header.is_control or not header.is_transactional:
-        return header.is_control
-    return any(
-        each.producer_id == header.producer_id and each.first_offset <= header.base_offset <= each.last_offset
-        for each in aborted
-    )
-
-
-def _decode_cursor(cursor: str, logs: Sequence[Partition]) -> tuple[int, Offset]:
+def _decode_cursor(cursor: str, places: Sequence[LogId]) -> tuple[int, int]:
     partition, colon, offset = cursor.partition(":")
-    places = {str(log.index): place for place, log in enumerate(logs)}
-    if not colon or partition not in places or not (offset.isascii() and offset.isdecimal() and len(offset) < 19):
+    known = {str(place.partition): number for number, place in enumerate(places)}
+    if not colon or partition not in known or not (offset.isascii() and offset.isdecimal() and len(offset) < 19):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{cursor!r} is not a cursor of this list")
-    return places[partition], Offset(int(offset))
+    return known[partition], int(offset)

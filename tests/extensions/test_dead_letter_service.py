@@ -115,7 +115,7 @@ async def test_each_letter_is_redriven_once(house: House) -> None:
     page = await house.letters.browse(LETTERS)
     assert [letter.is_redriven for letter in page.items] == [True] * 3
     assert (await house.letters.redrive(LETTERS, Selection(with_redriven=True))).count == 3
-    told = house.letters.statistics(LETTERS)
+    told = await house.letters.statistics(LETTERS)
     assert (told.letters, told.redriven) == (3, 3)
 
 
@@ -193,7 +193,7 @@ async def test_two_letters_of_one_record_put_it_back_once(house: House) -> None:
     outcome = await house.letters.redrive(LETTERS)
     assert (outcome.count, outcome.repeated) == (1, 1)
     assert house.texts("orders") == ["a", "a"]
-    assert house.letters.statistics(LETTERS).redriven == 2
+    assert (await house.letters.statistics(LETTERS)).redriven == 2
 
 
 async def test_letters_are_purged_all_or_up_to_a_point(house: House) -> None:
@@ -201,7 +201,7 @@ async def test_letters_are_purged_all_or_up_to_a_point(house: House) -> None:
     assert await house.letters.purge(LETTERS, before=Offset(1)) == 1
     await house.letters.redrive(LETTERS, Selection(offsets={0: [1, 2, 4]}))
     assert await house.letters.purge(LETTERS, only_redriven=True) == 2
-    assert house.letters.statistics(LETTERS).redriven == 1
+    assert (await house.letters.statistics(LETTERS)).redriven == 1
     assert await house.letters.purge(LETTERS, until=Millis(0)) == 0
     assert [letter.offset for letter in (await house.letters.browse(LETTERS)).items] == [3, 4]
     assert await house.letters.purge(LETTERS) == 2
