@@ -11,6 +11,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.fencing import fenced_as
 from kompat.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kompat.security.acls import Kind, Operation
 from kompat.txn.machine import Producer
 from kompat.types import TopicPartition
 
@@ -19,6 +20,8 @@ OLD_CLIENT = 0
 
 
 async def handle(ctx: Context, req: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    ctx.services.authorizer.require(ctx, Operation.WRITE, Kind.TRANSACTIONAL_ID, req.transactional_id)
+    ctx.services.authorizer.require(ctx, Operation.READ, Kind.GROUP, req.group_id)
     home = TopicPartition(CONSUMER_OFFSETS, await ctx.services.groups.home_of(req.group_id))
     producer = Producer(req.producer_id, req.producer_epoch)
     with fenced_as(ctx, FIRST_VERSION_WITH_FENCED):

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kompat.cluster.names import is_internal
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from kompat.security.acls import Kind, Operation
 from kompat.txn.machine import Producer
 from kompat.types import TopicPartition
 
@@ -25,10 +27,13 @@ Judge = Callable[[TopicPartition], ErrorCode]
 
 
 async def handle(ctx: Context, req: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    authorizer = ctx.services.authorizer
     if ctx.api_version < FIRST_VERSION_WITH_MANY:
+        authorizer.require(ctx, Operation.WRITE, Kind.TRANSACTIONAL_ID, req.v3_and_below_transactional_id)
         producer = Producer(req.v3_and_below_producer_id, req.v3_and_below_producer_epoch)
         judge = await _add(ctx, req.v3_and_below_transactional_id, producer, req.v3_and_below_topics, OLD_CLIENT)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(req.v3_and_below_topics, judge))
+    authorizer.require(ctx, Operation.CLUSTER_ACTION, Kind.CLUSTER)
     results = []
     for each in req.transactions:
         producer = Producer(each.producer_id, each.producer_epoch)
@@ -46,15 +51,27 @@ async def handle(ctx: Context, req: AddPartitionsToTxnRequest) -> AddPartitionsT
 
 async def _add(ctx: Context, transactional_id: str, producer: Producer, topics: Topics, version: int) -> Judge:
     wanted = _named(topics)
-    unknown = {p for p in wanted if not ctx.services.cluster.has_partition(p)}
-    if unknown:
-        return lambda p: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if p in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
+    refused = {p: code for p in wanted if (code := _refusal(ctx, p)) is not ErrorCode.NONE}
+    if refused:
+        return lambda p: refused.get(p, ErrorCode.OPERATION_NOT_ATTEMPTED)
     try:
         await ctx.services.transactions.add_partitions(transactional_id, producer, wanted, client_version=version)
     except KafkaError as error:
         code = _told(ctx, error.code)
         return lambda _: code
     return lambda _: ErrorCode.NONE
+
+
+def _refusal(ctx: Context, partition: TopicPartition) -> ErrorCode:
+    """Brokers, who send many transactions at once, have asked before what the producer may do."""
+    if ctx.api_version < FIRST_VERSION_WITH_MANY and not _may_write(ctx, partition.topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    is_known = ctx.services.cluster.has_partition(partition)
+    return ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _may_write(ctx: Context, topic: str) -> bool:
+    return not is_internal(topic) and ctx.services.authorizer.allows(ctx, Operation.WRITE, Kind.TOPIC, topic)
 
 
 async def _verify(ctx: Context, transactional_id: str, producer: Producer, topics: Topics) -> Judge:

@@ -11,8 +11,10 @@ from kompat.cluster.requests import ConfigReplacement
 from kompat.cluster.state import Resource, ResourceType
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.config_rights import denied
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
+from kompat.security.acls import Operation
 
 ALTERABLE = frozenset(ResourceType) - {ResourceType.BROKER_LOGGER}
 
@@ -21,12 +23,16 @@ Result: TypeAlias = AlterConfigsResponse.AlterConfigsResourceResponse
 
 
 async def handle(ctx: Context, req: AlterConfigsRequest) -> AlterConfigsResponse:
-    wanted = [r for r in req.resources if r.resource_type in ALTERABLE]
+    refused = [_refusal(ctx, r) for r in req.resources]
+    wanted = [r for r, error in zip(req.resources, refused, strict=True) if error is None]
     outcomes = iter(
         await ctx.services.cluster.alter_configs([_replacement(r) for r in wanted], validate_only=req.validate_only)
     )
     return AlterConfigsResponse(
-        responses=[_result(r, next(outcomes) if r.resource_type in ALTERABLE else _unknown(r)) for r in req.resources]
+        responses=[
+            _result(r, next(outcomes) if error is None else error)
+            for r, error in zip(req.resources, refused, strict=True)
+        ]
     )
 
 
@@ -35,8 +41,10 @@ def _replacement(asked: Asked) -> ConfigReplacement:
     return ConfigReplacement(resource, [(config.name, config.value) for config in asked.configs])
 
 
-def _unknown(asked: Asked) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {asked.resource_type}")
+def _refusal(ctx: Context, asked: Asked) -> KafkaError | None:
+    if asked.resource_type not in ALTERABLE:
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {asked.resource_type}")
+    return denied(ctx, Operation.ALTER_CONFIGS, asked.resource_type, asked.resource_name)
 
 
 def _result(asked: Asked, error: KafkaError | None) -> Result:

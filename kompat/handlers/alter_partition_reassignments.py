@@ -13,12 +13,14 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+from kompat.security.acls import Kind, Operation
 
 TopicAnswer: TypeAlias = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
 PartitionAnswer: TypeAlias = AlterPartitionReassignmentsResponse.ReassignableTopicResponse.ReassignablePartitionResponse
 
 
 async def handle(ctx: Context, req: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+    ctx.services.authorizer.require(ctx, Operation.ALTER, Kind.CLUSTER)
     wanted = [Reassignment(t.name, p.partition_index, p.replicas) for t in req.topics for p in t.partitions]
     outcomes = iter(await ctx.services.cluster.reassign(wanted, may_change_factor=req.allow_replication_factor_change))
     return AlterPartitionReassignmentsResponse(

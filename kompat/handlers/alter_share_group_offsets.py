@@ -9,6 +9,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
+from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
 
 TopicAnswer = AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic
@@ -16,6 +17,7 @@ PartitionAnswer = TopicAnswer.AlterShareGroupOffsetsResponsePartition
 
 
 async def handle(ctx: Context, req: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
+    ctx.services.authorizer.require(ctx, Operation.READ, Kind.GROUP, req.group_id)
     if not req.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     offsets: dict[UUID, dict[int, int]] = {}
@@ -26,6 +28,10 @@ async def handle(ctx: Context, req: AlterShareGroupOffsetsRequest) -> AlterShare
 
 def _judge(ctx: Context, asked: Any, offsets: dict[UUID, dict[int, int]]) -> Any:
     """Take the offsets of the partitions that exist; the others are refused."""
+    if not ctx.services.authorizer.allows(ctx, Operation.READ, Kind.TOPIC, asked.topic_name):
+        error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        hidden = [_answer(partition.partition_index, error) for partition in asked.partitions]
+        return TopicAnswer(topic_name=asked.topic_name, topic_id=ZERO_UUID, partitions=hidden)
     topic = ctx.services.cluster.topic(asked.topic_name)
     answers = []
     for partition in asked.partitions:

@@ -13,6 +13,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
+from kompat.security.acls import Kind, Operation
 from kompat.security.scram import Credential, Mechanism, credential
 
 Result: TypeAlias = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
@@ -22,6 +23,7 @@ NO_CREDENTIAL = Credential(b"", b"", b"", 0)
 
 
 async def handle(ctx: Context, req: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
+    ctx.services.authorizer.require(ctx, Operation.ALTER, Kind.CLUSTER)
     outcomes = await ctx.services.users.alter(
         [Deletion(each.name, each.mechanism) for each in req.deletions],
         [Upsertion(each.name, each.mechanism, _credential(each)) for each in req.upsertions],

@@ -3,14 +3,47 @@
 Bits are Kafka's AclOperation numbers.
 """
 
-READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = 3, 4, 5, 6, 7, 8
-CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 9, 10, 11, 12
+from __future__ import annotations
 
-ON_TOPIC = frozenset({READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS})
-ON_GROUP = frozenset({READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS})
-ON_CLUSTER = frozenset({CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE})
+from collections.abc import Iterable, Mapping
+
+from kompat.handlers.base import Context
+from kompat.security.acls import CLUSTER_NAME, Kind, Operation
+
+_GROUP = (Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+# What can be done with each kind of resource.
+OPERATIONS: Mapping[Kind, frozenset[Operation]] = {
+    Kind.TOPIC: frozenset({*_GROUP, Operation.WRITE, Operation.CREATE, Operation.ALTER}),
+    Kind.GROUP: frozenset(_GROUP),
+    Kind.CLUSTER: frozenset(
+        {
+            Operation.CREATE,
+            Operation.ALTER,
+            Operation.DESCRIBE,
+            Operation.CLUSTER_ACTION,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+            Operation.IDEMPOTENT_WRITE,
+        }
+    ),
+}
 NOT_ASKED = -(2**31)
 
 
-def bits(operations: frozenset[int]) -> int:
-    return sum(1 << operation for operation in operations)
+def operations(ctx: Context, kind: Kind, name: str = CLUSTER_NAME) -> frozenset[Operation]:
+    """All that whoever asks may do with a resource."""
+    authorizer = ctx.services.authorizer
+    if not authorizer.is_enabled:
+        return OPERATIONS[kind]
+    return frozenset(each for each in OPERATIONS[kind] if authorizer.allows(ctx, each, kind, name))
+
+
+def on_cluster(ctx: Context) -> frozenset[Operation]:
+    """Nothing is told to those who may not even describe it."""
+    if not ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.CLUSTER):
+        return frozenset()
+    return operations(ctx, Kind.CLUSTER)
+
+
+def bits(allowed: Iterable[Operation]) -> int:
+    return sum(1 << operation for operation in allowed)

@@ -13,8 +13,9 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import DescribedConsumer, DescribedConsumerGroup, NamedPartitions
 from kompat.handlers import authorized
 from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.groups import check_consumer_protocol
+from kompat.handlers.groups import HIDDEN_TOPICS, check_consumer_protocol, sees_topics
 from kompat.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kompat.security.acls import Kind, Operation
 
 Group: TypeAlias = ConsumerGroupDescribeResponse.DescribedGroup
 Member: TypeAlias = ConsumerGroupDescribeResponse.DescribedGroup.Member
@@ -28,20 +29,39 @@ class MemberType(IntEnum):
 
 async def handle(ctx: Context, req: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
     check_consumer_protocol(ctx)
-    described = await ctx.services.groups.describe_consumer_groups(each for each in req.group_ids if each)
+    visible = ctx.services.authorizer.allowed(ctx, Operation.DESCRIBE, Kind.GROUP, req.group_ids)
+    described = await ctx.services.groups.describe_consumer_groups(
+        each for each in req.group_ids if each and each in visible
+    )
     found = {each.group_id: each for each in described}
     return ConsumerGroupDescribeResponse(
-        groups=[
-            _group(found[group_id], req.include_authorized_operations)
-            if group_id
-            else Group(error_code=ErrorCode.INVALID_GROUP_ID)
-            for group_id in req.group_ids
-        ]
+        groups=[_answer(ctx, req, group_id, found.get(group_id)) for group_id in req.group_ids]
     )
 
 
-def _group(group: DescribedConsumerGroup, with_operations: bool) -> Group:
+def _answer(
+    ctx: Context, req: ConsumerGroupDescribeRequest, group_id: str, found: DescribedConsumerGroup | None
+) -> Group:
+    if found is None:
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED if group_id else ErrorCode.INVALID_GROUP_ID
+        return Group(error_code=code, group_id=group_id)
+    if not sees_topics(ctx, _topics(found)):
+        return Group(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=HIDDEN_TOPICS, group_id=group_id)
+    return _group(ctx, found, req.include_authorized_operations)
+
+
+def _topics(group: DescribedConsumerGroup) -> set[str]:
+    """That its members want or have."""
+    names: set[str] = set()
+    for member in group.members:
+        names.update(member.subscribed_topic_names)
+        names.update(each.topic_name for each in member.assignment)
+    return names
+
+
+def _group(ctx: Context, group: DescribedConsumerGroup, with_operations: bool) -> Group:
     is_told = with_operations and group.error is ErrorCode.NONE
+    operations = authorized.operations(ctx, Kind.GROUP, group.group_id) if is_told else None
     return Group(
         error_code=group.error,
         error_message=group.error_message,
@@ -51,7 +71,7 @@ def _group(group: DescribedConsumerGroup, with_operations: bool) -> Group:
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor,
         members=[_member(each) for each in group.members],
-        authorized_operations=authorized.bits(authorized.ON_GROUP) if is_told else authorized.NOT_ASKED,
+        authorized_operations=authorized.NOT_ASKED if operations is None else authorized.bits(operations),
     )
 
 

@@ -14,7 +14,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import ConsumerHeartbeatRequest
 from kompat.groups.records import EpochsByPartition
 from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.groups import check_consumer_protocol, client_of
+from kompat.handlers.groups import check_consumer_protocol, check_subscription, client_of
 from kompat.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 Assignment: TypeAlias = ConsumerGroupHeartbeatResponse.Assignment
@@ -22,6 +22,7 @@ Assignment: TypeAlias = ConsumerGroupHeartbeatResponse.Assignment
 
 async def handle(ctx: Context, req: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     check_consumer_protocol(ctx)
+    check_subscription(ctx, req.group_id, req.subscribed_topic_names)
     topics, owned = req.subscribed_topic_names, req.topic_partitions
     reply = await ctx.services.groups.consumer_heartbeat(
         ConsumerHeartbeatRequest(

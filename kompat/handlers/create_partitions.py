@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from kompat.cluster.authorizer import refusal
 from kompat.cluster.requests import MorePartitions
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
+from kompat.security.acls import Kind, Operation
 
 Asked: TypeAlias = CreatePartitionsRequest.CreatePartitionsTopic
 Result: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
 async def handle(ctx: Context, req: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    outcomes = await ctx.services.cluster.create_partitions(
-        [_wanted(topic) for topic in req.topics], validate_only=req.validate_only
+    allowed = ctx.services.authorizer.allowed(ctx, Operation.ALTER, Kind.TOPIC, (t.name for t in req.topics))
+    outcomes: dict[str, KafkaError | None] = {t.name: refusal(Kind.TOPIC) for t in req.topics if t.name not in allowed}
+    outcomes |= await ctx.services.cluster.create_partitions(
+        [_wanted(topic) for topic in req.topics if topic.name in allowed], validate_only=req.validate_only
     )
     return CreatePartitionsResponse(
         results=[

@@ -14,6 +14,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
+from kompat.security.acls import Kind, Operation
 
 FIRST_VERSION_WITH_CONFIGS = 5
 
@@ -23,16 +24,27 @@ Setting: TypeAlias = CreateTopicsResponse.CreatableTopicResult.CreatableTopicCon
 
 
 async def handle(ctx: Context, req: CreateTopicsRequest) -> CreateTopicsResponse:
-    outcomes = await ctx.services.cluster.create_topics(
-        [_wanted(topic) for topic in req.topics], validate_only=req.validate_only
+    denied = _denied(ctx, [topic.name for topic in req.topics])
+    outcomes: dict[str, Topic | KafkaError] = dict(denied)
+    outcomes |= await ctx.services.cluster.create_topics(
+        [_wanted(topic) for topic in req.topics if topic.name not in denied], validate_only=req.validate_only
     )
     settings = _Settings(ctx)
     return CreateTopicsResponse(
         topics=[
-            _failed(name, outcome) if isinstance(outcome, KafkaError) else _created(outcome, settings.of(outcome))
+            _failed(name, outcome) if isinstance(outcome, KafkaError) else _created(ctx, outcome, settings)
             for name, outcome in outcomes.items()
         ]
     )
+
+
+def _denied(ctx: Context, names: list[str]) -> dict[str, KafkaError]:
+    authorizer = ctx.services.authorizer
+    if not authorizer.is_enabled or authorizer.allows(ctx, Operation.CREATE, Kind.CLUSTER):
+        return {}
+    allowed = authorizer.allowed(ctx, Operation.CREATE, Kind.TOPIC, names)
+    error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    return {name: error for name in names if name not in allowed}
 
 
 class _Settings:
@@ -71,7 +83,12 @@ def _wanted(topic: Asked) -> NewTopic:
     )
 
 
-def _created(topic: Topic, settings: list[Setting]) -> Result:
+def _created(ctx: Context, topic: Topic, settings: _Settings) -> Result:
+    if not ctx.services.authorizer.allows(ctx, Operation.DESCRIBE_CONFIGS, Kind.TOPIC, topic.name):
+        hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return Result(
+            name=topic.name, topic_id=topic.id, error_message=None, topic_config_error_code=hidden, configs=[]
+        )
     return Result(
         name=topic.name,
         topic_id=topic.id,
@@ -79,7 +96,7 @@ def _created(topic: Topic, settings: list[Setting]) -> Result:
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=topic.replication_factor,
-        configs=settings,
+        configs=settings.of(topic),
     )
 
 

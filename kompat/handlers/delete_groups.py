@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from kompat.errors import KafkaError
+from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
+from kompat.security.acls import Kind, Operation
 
 Result = DeleteGroupsResponse.DeletableGroupResult
 
 
 async def handle(ctx: Context, req: DeleteGroupsRequest) -> DeleteGroupsResponse:
     named = list(dict.fromkeys(req.groups_names))
-    outcomes = await ctx.services.groups.delete_groups(named)
+    allowed = ctx.services.authorizer.allowed(ctx, Operation.DELETE, Kind.GROUP, named)
+    outcomes = dict.fromkeys(named, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    outcomes |= await ctx.services.groups.delete_groups([group_id for group_id in named if group_id in allowed])
     return DeleteGroupsResponse(
         results=[Result(group_id=group_id, error_code=outcomes[group_id]) for group_id in named]
     )

@@ -13,6 +13,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import partitions
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from kompat.security.acls import Kind, Operation
 from kompat.types import Offset
 
 UNKNOWN = -1
@@ -39,6 +40,7 @@ async def _answer(ctx: Context, topic: str, index: int, offset: int) -> Partitio
 
 
 async def _delete(ctx: Context, name: str, index: int, offset: int) -> Offset:
+    ctx.services.authorizer.require(ctx, Operation.DELETE, Kind.TOPIC, name)
     topic = ctx.services.cluster.topic(name)
     partition = partitions.find(ctx, name, index)
     if topic is not None and topic.internal:

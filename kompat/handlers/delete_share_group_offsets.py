@@ -5,21 +5,26 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from kompat.cluster.authorizer import refusal
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
+from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
 
 TopicAnswer = DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic
 
 
 async def handle(ctx: Context, req: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
+    ctx.services.authorizer.require(ctx, Operation.DELETE, Kind.GROUP, req.group_id)
     if not req.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     names = list(dict.fromkeys(asked.topic_name for asked in req.topics))
-    outcomes = await ctx.services.groups.delete_share_offsets(req.group_id, names)
-    answers = [_judged(ctx, name, error) for name, error in outcomes.items()]
+    allowed = ctx.services.authorizer.allowed(ctx, Operation.READ, Kind.TOPIC, names)
+    outcomes = await ctx.services.groups.delete_share_offsets(req.group_id, [n for n in names if n in allowed])
+    answers = [_answer(name, ZERO_UUID, refusal(Kind.TOPIC)) for name in names if name not in allowed]
+    answers += [_judged(ctx, name, error) for name, error in outcomes.items()]
     return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, error_message=None, responses=answers)
 
 

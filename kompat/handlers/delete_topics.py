@@ -5,14 +5,17 @@ The answer has both where the topic was found. A topic that the request has twic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 from uuid import UUID
 
+from kompat.cluster.authorizer import refusal
 from kompat.cluster.state import Topic
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
+from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
 
 FIRST_VERSION_WITH_IDS = 6
@@ -30,8 +33,30 @@ async def handle(ctx: Context, req: DeleteTopicsRequest) -> DeleteTopicsResponse
             results.append(_failed(topic.name, topic.topic_id, _unclear(has_id)))
         else:
             wanted.append(topic.topic_id if has_id else topic.name)
-    outcomes = await ctx.services.cluster.delete_topics(wanted)
-    return DeleteTopicsResponse(responses=results + [_result(key, outcome) for key, outcome in outcomes.items()])
+    denied = _denied(ctx, wanted)
+    outcomes = await ctx.services.cluster.delete_topics([key for key in wanted if key not in denied])
+    return DeleteTopicsResponse(
+        responses=[*results, *denied.values(), *(_result(key, outcome) for key, outcome in outcomes.items())]
+    )
+
+
+def _denied(ctx: Context, wanted: Sequence[str | UUID]) -> dict[str | UUID, Result]:
+    """Whoever may not describe a topic does not learn whether it exists, nor its name or id."""
+    authorizer = ctx.services.authorizer
+    denied: dict[str | UUID, Result] = {}
+    if not authorizer.is_enabled or authorizer.allows(ctx, Operation.DELETE, Kind.CLUSTER):
+        return denied
+    for key in wanted:
+        topic = ctx.services.cluster.topic_by_id(key) if isinstance(key, UUID) else None
+        name = key if isinstance(key, str) else topic.name if topic is not None else None
+        if name is None or authorizer.allows(ctx, Operation.DELETE, Kind.TOPIC, name):
+            continue
+        if isinstance(key, str):
+            denied[key] = _failed(key, None, refusal(Kind.TOPIC))
+        else:
+            is_visible = authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, name)
+            denied[key] = _failed(name if is_visible else None, key, refusal(Kind.TOPIC))
+    return denied
 
 
 def _unclear(has_both: bool) -> KafkaError:

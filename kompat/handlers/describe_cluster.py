@@ -35,7 +35,7 @@ def handle(ctx: Context, req: DescribeClusterRequest) -> DescribeClusterResponse
         controller_id=NO_CONTROLLER if (found := ctx.services.cluster.controller) is None else found,
         brokers=[_told(b) for b in brokers(ctx)]
         + ([_told(b, is_fenced=True) for b in absent_brokers(ctx)] if req.include_fenced_brokers else []),
-        authorized_operations=authorized.ON_CLUSTER if req.include_cluster_authorized_operations else None,
+        authorized_operations=authorized.on_cluster(ctx) if req.include_cluster_authorized_operations else None,
     )
 
 

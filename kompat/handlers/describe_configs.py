@@ -15,8 +15,10 @@ from kompat.cluster.state import Resource, ResourceType
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import loggers
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.config_rights import denied
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
+from kompat.security.acls import Operation
 
 LOGGER_SOURCE = 6  # DYNAMIC_BROKER_LOGGER_CONFIG
 UNKNOWN_TYPE = 0
@@ -71,6 +73,9 @@ class _Describer:
     def _entries(self, asked: Asked) -> list[Entry]:
         if asked.resource_type not in KINDS:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
+        error = denied(self._ctx, Operation.DESCRIBE_CONFIGS, asked.resource_type, asked.resource_name)
+        if error is not None:
+            raise error
         resource = Resource(ResourceType(asked.resource_type), asked.resource_name)
         if resource.type is ResourceType.BROKER_LOGGER:
             _check_node(self._ctx, resource.name)

@@ -13,19 +13,29 @@ from kompat.groups.machine import messages
 from kompat.handlers import authorized
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
+from kompat.security.acls import Kind, Operation
 
 Group: TypeAlias = DescribeGroupsResponse.DescribedGroup
 
 
 async def handle(ctx: Context, req: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    described = await ctx.services.groups.describe_groups(req.groups, ctx.api_version)
+    visible = ctx.services.authorizer.allowed(ctx, Operation.DESCRIBE, Kind.GROUP, req.groups)
+    described = await ctx.services.groups.describe_groups(
+        [group_id for group_id in req.groups if group_id in visible], ctx.api_version
+    )
     found = {each.group_id: each for each in described}
     return DescribeGroupsResponse(
-        groups=[_group(found[group_id], req.include_authorized_operations) for group_id in req.groups]
+        groups=[
+            _group(ctx, found[group_id], req.include_authorized_operations)
+            if group_id in visible
+            else Group(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+            for group_id in req.groups
+        ]
     )
 
 
-def _group(group: messages.DescribedGroup, with_operations: bool) -> Group:
+def _group(ctx: Context, group: messages.DescribedGroup, with_operations: bool) -> Group:
+    is_told = with_operations and group.error is ErrorCode.NONE
     return Group(
         error_code=group.error,
         error_message=group.error_message,
@@ -44,7 +54,7 @@ def _group(group: messages.DescribedGroup, with_operations: bool) -> Group:
             )
             for each in group.members
         ],
-        authorized_operations=authorized.ON_GROUP if with_operations and group.error is ErrorCode.NONE else None,
+        authorized_operations=authorized.operations(ctx, Kind.GROUP, group.group_id) if is_told else None,
     )
 
 

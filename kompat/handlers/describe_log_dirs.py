@@ -13,6 +13,7 @@ from typing import TypeAlias
 from kompat.errors import KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kompat.security.acls import Kind, Operation
 
 UNKNOWN = -1
 IN_MEMORY = ":memory:"
@@ -23,6 +24,7 @@ PartitionAnswer: TypeAlias = DescribeLogDirsResponse.DescribeLogDirsResult.Descr
 
 
 def handle(ctx: Context, req: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.CLUSTER)
     data = ctx.services.config.data
     total, usable = _disk(data)
     return DescribeLogDirsResponse(

@@ -10,6 +10,7 @@ from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
+from kompat.security.acls import Kind, Operation
 
 if TYPE_CHECKING:
     from kompat.log.producers import Producer
@@ -29,6 +30,8 @@ def handle(ctx: Context, req: DescribeProducersRequest) -> DescribeProducersResp
 
 
 def _answer(ctx: Context, topic: str, index: int) -> PartitionAnswer:
+    if not ctx.services.authorizer.allows(ctx, Operation.READ, Kind.TOPIC, topic):
+        return _failed(index, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     known = ctx.services.cluster.topic(topic)
     if known is None:
         reason = invalid_name(topic)

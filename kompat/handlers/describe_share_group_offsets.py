@@ -11,6 +11,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse
+from kompat.security.acls import Kind, Operation
 from kompat.share.requests import DescribedOffset, TopicIdPartition
 from kompat.types import ZERO_UUID
 
@@ -25,6 +26,7 @@ async def handle(ctx: Context, req: DescribeShareGroupOffsetsRequest) -> Describ
 
 async def _group(ctx: Context, group: Any) -> Any:
     try:
+        ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.GROUP, group.group_id)
         topics = await (_all_topics(ctx, group.group_id) if group.topics is None else _topics(ctx, group))
     except KafkaError as error:
         return _refused(group, error)
@@ -35,7 +37,7 @@ async def _all_topics(ctx: Context, group_id: str) -> list[Any]:
     answers: dict[object, Any] = {}
     for partition in await ctx.services.shares.offsets.partitions_of(group_id):
         topic = ctx.services.cluster.topic_by_id(partition.topic_id)
-        if topic is None:
+        if topic is None or not _is_visible(ctx, topic.name):
             continue
         if topic.id not in answers:
             answers[topic.id] = TopicAnswer(topic_name=topic.name, topic_id=topic.id, partitions=[])
@@ -46,6 +48,9 @@ async def _all_topics(ctx: Context, group_id: str) -> list[Any]:
 async def _topics(ctx: Context, group: Any) -> list[Any]:
     answers = []
     for asked in group.topics:
+        if not _is_visible(ctx, asked.topic_name):
+            answers.append(_hidden(asked))
+            continue
         topic = ctx.services.cluster.topic(asked.topic_name)
         partitions = [
             _answer(await _describe(ctx, group.group_id, topic.id if topic is not None else None, index))
@@ -54,6 +59,22 @@ async def _topics(ctx: Context, group: Any) -> list[Any]:
         topic_id = topic.id if topic is not None else ZERO_UUID
         answers.append(TopicAnswer(topic_name=asked.topic_name, topic_id=topic_id, partitions=partitions))
     return answers
+
+
+def _is_visible(ctx: Context, topic: str) -> bool:
+    return ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, topic)
+
+
+def _hidden(asked: Any) -> Any:
+    error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return TopicAnswer(
+        topic_name=asked.topic_name,
+        topic_id=ZERO_UUID,
+        partitions=[
+            PartitionAnswer(partition_index=index, error_code=error.code, error_message=describe(error))
+            for index in asked.partitions
+        ],
+    )
 
 
 async def _describe(ctx: Context, group_id: str, topic_id: Any, index: int) -> DescribedOffset:

@@ -13,12 +13,12 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import authorized, leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from kompat.security.acls import Kind, Operation
 
 Described: TypeAlias = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 PartitionDescribed: TypeAlias = (
     DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic.DescribeTopicPartitionsResponsePartition
 )
-OPERATIONS = authorized.bits(authorized.ON_TOPIC)
 
 
 def handle(ctx: Context, req: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -44,6 +44,7 @@ def _names(ctx: Context, req: DescribeTopicPartitionsRequest) -> list[str]:
     asked = {t.name for t in req.topics}
     if not asked:
         asked = {t.name for t in ctx.services.cluster.topics()}
+        asked &= set(ctx.services.authorizer.allowed(ctx, Operation.DESCRIBE, Kind.TOPIC, asked))
     elif req.cursor is not None and req.cursor.topic_name not in asked:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor's topic is not among those asked for")
     if req.cursor is None:
@@ -55,10 +56,13 @@ def _names(ctx: Context, req: DescribeTopicPartitionsRequest) -> list[str]:
 
 def _describe(ctx: Context, name: str, start: int, room: int) -> tuple[Described, int]:
     """A topic with at most `room` of its partitions from `start` on, and how many it has in all."""
+    if not ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, name):
+        return Described(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, partitions=[]), 0
     topic = ctx.services.cluster.topic(name)
+    operations = authorized.bits(authorized.operations(ctx, Kind.TOPIC, name))
     if topic is None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid_name(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return Described(error_code=code, name=name, partitions=[], topic_authorized_operations=OPERATIONS), 0
+        return Described(error_code=code, name=name, partitions=[], topic_authorized_operations=operations), 0
     states = topic.partitions[start : start + room]
     partitions = [_partition(told) for told in leadership.describe(ctx, topic, states)]
     described = Described(
@@ -66,7 +70,7 @@ def _describe(ctx: Context, name: str, start: int, room: int) -> tuple[Described
         topic_id=topic.id,
         is_internal=topic.internal,
         partitions=partitions,
-        topic_authorized_operations=OPERATIONS,
+        topic_authorized_operations=operations,
     )
     return described, len(topic.partitions)
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kompat.security.acls import Kind, Operation
 from kompat.txn.state import Transaction
 
 State = DescribeTransactionsResponse.TransactionState
@@ -20,15 +21,17 @@ async def handle(ctx: Context, req: DescribeTransactionsRequest) -> DescribeTran
 
 async def _describe(ctx: Context, transactional_id: str) -> DescribeTransactionsResponse.TransactionState:
     try:
-        return _state(await ctx.services.transactions.describe(transactional_id))
+        ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, transactional_id)
+        return _state(ctx, await ctx.services.transactions.describe(transactional_id))
     except KafkaError as error:
         return State(error_code=error.code, transactional_id=transactional_id)
 
 
-def _state(transaction: Transaction) -> DescribeTransactionsResponse.TransactionState:
+def _state(ctx: Context, transaction: Transaction) -> DescribeTransactionsResponse.TransactionState:
     topics: dict[str, list[int]] = defaultdict(list)
     for each in sorted(transaction.partitions):
         topics[each.topic].append(each.partition)
+    visible = ctx.services.authorizer.allowed(ctx, Operation.DESCRIBE, Kind.TOPIC, topics)
     return State(
         error_code=ErrorCode.NONE,
         transactional_id=transaction.transactional_id,
@@ -37,7 +40,9 @@ def _state(transaction: Transaction) -> DescribeTransactionsResponse.Transaction
         transaction_start_time_ms=transaction.start_ms,
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
-        topics=[State.TopicData(topic=topic, partitions=indices) for topic, indices in topics.items()],
+        topics=[
+            State.TopicData(topic=topic, partitions=indices) for topic, indices in topics.items() if topic in visible
+        ],
     )
 
 

@@ -11,12 +11,14 @@ from kompat.errors import KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
+from kompat.security.acls import Kind, Operation
 
 Result: TypeAlias = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 Info: TypeAlias = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult.CredentialInfo
 
 
 def handle(ctx: Context, req: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+    ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.CLUSTER)
     names = [user.name for user in req.users or ()]
     found = ctx.services.users.describe(names)
     results = [

@@ -16,6 +16,7 @@ from kompat.errors import ErrorCode, KafkaError, PeerError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
+from kompat.security.acls import Kind, Operation
 from kompat.types import LogId
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ Outcome = tuple[int, KafkaError | None]
 
 
 async def handle(ctx: Context, req: ElectLeadersRequest) -> ElectLeadersResponse:
+    ctx.services.authorizer.require(ctx, Operation.ALTER, Kind.CLUSTER)
     if req.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {req.election_type}")
     seconds = min(LONGEST, max(0, req.timeout_ms) / 1000)

@@ -10,6 +10,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.fencing import fenced_as
 from kompat.protocol.messages import EndTxnRequest, EndTxnResponse
+from kompat.security.acls import Kind, Operation
 from kompat.txn.machine import Producer
 
 FIRST_VERSION_WITH_FENCED = 2
@@ -18,6 +19,7 @@ NONE = -1
 
 
 async def handle(ctx: Context, req: EndTxnRequest) -> EndTxnResponse:
+    ctx.services.authorizer.require(ctx, Operation.WRITE, Kind.TRANSACTIONAL_ID, req.transactional_id)
     bumping = ctx.api_version >= FIRST_VERSION_WITH_EPOCH_BUMP
     with fenced_as(ctx, FIRST_VERSION_WITH_FENCED):
         following = await ctx.services.transactions.end(

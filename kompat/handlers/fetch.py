@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.fetch_replicas import replicas
+from kompat.handlers.fetch_rights import allowed
 from kompat.handlers.fetch_sessions import NO_SESSION, Plan, Wanted
 from kompat.handlers.later import Later
 from kompat.handlers.leadership import wrong_broker
@@ -86,6 +87,8 @@ class _Fetch(Later[FetchResponse]):
         self._max_bytes = max_bytes
         self._wait = req.max_wait_ms / 1000
         self._partitions = [_partition(ctx, wanted) for wanted in plan.wanted]
+        if ctx.services.authorizer.is_enabled:
+            self._partitions = allowed(ctx, req, plan.wanted, self._partitions)
         self._replicas = replicas(ctx, req.rack_id)
         self._may_ask = req.replica_id == CONSUMER
         self._asked: list[Demand] = []  # that know of this request

@@ -11,6 +11,7 @@ import base64
 import binascii
 from enum import IntEnum
 
+from kompat.cluster.authorizer import refusal
 from kompat.cluster.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kompat.coordination.shards import home_of
 from kompat.errors import ErrorCode, KafkaError
@@ -18,6 +19,7 @@ from kompat.handlers.addresses import Endpoint, endpoint_of, this_broker
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from kompat.security.acls import Kind, Operation
 from kompat.types import LogId, NodeId
 
 FIRST_VERSION_WITH_MANY_KEYS = 4
@@ -37,11 +39,14 @@ HOMES = {
     KeyType.TRANSACTION: TRANSACTION_STATE,
     KeyType.SHARE: SHARE_GROUP_STATE,
 }
+RESOURCES = {KeyType.GROUP: Kind.GROUP, KeyType.TRANSACTION: Kind.TRANSACTIONAL_ID}
 
 
 async def handle(ctx: Context, req: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if req.key_type not in set(KeyType):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if req.key_type == KeyType.SHARE:
+        ctx.services.authorizer.require(ctx, Operation.CLUSTER_ACTION, Kind.CLUSTER)
     many = ctx.api_version >= FIRST_VERSION_WITH_MANY_KEYS
     keys = req.coordinator_keys if many else [req.key]
     # All at once: each may have to wait for an election.
@@ -59,6 +64,10 @@ async def handle(ctx: Context, req: FindCoordinatorRequest) -> FindCoordinatorRe
 async def _coordinator(ctx: Context, key_type: int, key: str) -> FindCoordinatorResponse.Coordinator:
     if key_type == KeyType.SHARE and not (ctx.api_version >= FIRST_VERSION_WITH_SHARE and _is_share_key(key)):
         return _nobody(key, ErrorCode.INVALID_REQUEST)
+    kind = RESOURCES.get(KeyType(key_type))
+    if kind is not None and not ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, kind, key):
+        error = refusal(kind)
+        return _nobody(key, error.code, describe(error))
     broker = await _leader(ctx, KeyType(key_type), key)
     if broker is None:
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")

@@ -6,9 +6,11 @@ from kompat.errors import KafkaError
 from kompat.groups.machine import messages
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import HeartbeatRequest, HeartbeatResponse
+from kompat.security.acls import Kind, Operation
 
 
 async def handle(ctx: Context, req: HeartbeatRequest) -> HeartbeatResponse:
+    ctx.services.authorizer.require(ctx, Operation.READ, Kind.GROUP, req.group_id)
     code = await ctx.services.groups.heartbeat(
         messages.HeartbeatRequest(
             group_id=req.group_id,

@@ -13,8 +13,10 @@ from kompat.cluster.state import Resource, ResourceType
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import loggers
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.config_rights import denied
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from kompat.security.acls import Operation
 
 OF_CLUSTER = frozenset(ResourceType) - {ResourceType.BROKER_LOGGER}
 
@@ -23,14 +25,19 @@ Result: TypeAlias = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
 async def handle(ctx: Context, req: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    of_cluster = [r for r in req.resources if r.resource_type in OF_CLUSTER]
+    refused = [denied(ctx, Operation.ALTER_CONFIGS, r.resource_type, r.resource_name) for r in req.resources]
+    of_cluster = [
+        r for r, error in zip(req.resources, refused, strict=True) if error is None and r.resource_type in OF_CLUSTER
+    ]
     outcomes = iter(
         await ctx.services.cluster.alter_configs([_change(r) for r in of_cluster], validate_only=req.validate_only)
     )
     return IncrementalAlterConfigsResponse(
         responses=[
-            _result(r, next(outcomes) if r.resource_type in OF_CLUSTER else _alter_here(ctx, r, req.validate_only))
-            for r in req.resources
+            _result(r, error)
+            if error is not None
+            else _result(r, next(outcomes) if r.resource_type in OF_CLUSTER else _alter_here(ctx, r, req.validate_only))
+            for r, error in zip(req.resources, refused, strict=True)
         ]
     )
 

@@ -11,6 +11,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.fencing import fenced_as
 from kompat.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+from kompat.security.acls import Kind, Operation
 from kompat.txn.machine import Producer
 
 NONE = -1
@@ -18,6 +19,7 @@ FIRST_VERSION_WITH_FENCED = 4
 
 
 async def handle(ctx: Context, req: InitProducerIdRequest) -> InitProducerIdResponse:
+    _check_rights(ctx, req.transactional_id)
     if (req.producer_id == NONE) != (req.producer_epoch == NONE) or req.transactional_id == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     expected = Producer(req.producer_id, req.producer_epoch) if req.producer_id != NONE else None
@@ -26,6 +28,15 @@ async def handle(ctx: Context, req: InitProducerIdRequest) -> InitProducerIdResp
             req.transactional_id, req.transaction_timeout_ms, expected
         )
     return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=producer.id, producer_epoch=producer.epoch)
+
+
+def _check_rights(ctx: Context, transactional_id: str | None) -> None:
+    """Who may write to some topic may do so idempotently."""
+    authorizer = ctx.services.authorizer
+    if transactional_id is not None:
+        authorizer.require(ctx, Operation.WRITE, Kind.TRANSACTIONAL_ID, transactional_id)
+    elif not authorizer.allows_any(ctx, Operation.WRITE, Kind.TOPIC):
+        authorizer.require(ctx, Operation.IDEMPOTENT_WRITE, Kind.CLUSTER)
 
 
 def failure(_: InitProducerIdRequest, error: KafkaError) -> InitProducerIdResponse:

@@ -13,12 +13,14 @@ from kompat.groups.machine.messages import NO_GENERATION, UNKNOWN_MEMBER_ID, Joi
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.groups import client_of
 from kompat.protocol.messages import JoinGroupRequest, JoinGroupResponse
+from kompat.security.acls import Kind, Operation
 
 FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
 FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 
 
 async def handle(ctx: Context, req: JoinGroupRequest) -> JoinGroupResponse:
+    ctx.services.authorizer.require(ctx, Operation.READ, Kind.GROUP, req.group_id)
     has_timeout = ctx.api_version >= FIRST_VERSION_WITH_REBALANCE_TIMEOUT
     reply = await ctx.services.groups.join(
         JoinRequest(

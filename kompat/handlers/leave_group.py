@@ -10,11 +10,13 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import LeavingMember
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
+from kompat.security.acls import Kind, Operation
 
 FIRST_VERSION_WITH_MANY = 3
 
 
 async def handle(ctx: Context, req: LeaveGroupRequest) -> LeaveGroupResponse:
+    ctx.services.authorizer.require(ctx, Operation.READ, Kind.GROUP, req.group_id)
     groups = ctx.services.groups
     if ctx.api_version < FIRST_VERSION_WITH_MANY:
         [left] = await groups.leave(req.group_id, [LeavingMember(member_id=req.member_id)])

@@ -12,11 +12,13 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.addresses import brokers
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
+from kompat.security.acls import Kind, Operation
 
 Found: TypeAlias = ListConfigResourcesResponse.ConfigResource
 
 
 def handle(ctx: Context, req: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    ctx.services.authorizer.require(ctx, Operation.DESCRIBE_CONFIGS, Kind.CLUSTER)
     if ctx.api_version == 0:
         kinds = [ResourceType.CLIENT_METRICS]
     elif not req.resource_types:

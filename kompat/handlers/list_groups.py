@@ -5,9 +5,12 @@ from __future__ import annotations
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import ListGroupsRequest, ListGroupsResponse
+from kompat.security.acls import Kind, Operation
 
 
 async def handle(ctx: Context, req: ListGroupsRequest) -> ListGroupsResponse:
+    authorizer = ctx.services.authorizer
+    sees_all = authorizer.allows(ctx, Operation.DESCRIBE, Kind.CLUSTER)
     listed = await ctx.services.groups.list_groups(req.states_filter, req.types_filter)
     return ListGroupsResponse(
         error_code=ErrorCode.NONE,
@@ -19,6 +22,7 @@ async def handle(ctx: Context, req: ListGroupsRequest) -> ListGroupsResponse:
                 group_type=each.group_type,
             )
             for each in listed
+            if sees_all or authorizer.allows(ctx, Operation.DESCRIBE, Kind.GROUP, each.group_id)
         ],
     )
 

@@ -19,6 +19,7 @@ from kompat.handlers import partitions
 from kompat.handlers.base import Api, Context, Versions
 from kompat.log.partition import FoundOffset, Isolation, Partition
 from kompat.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+from kompat.security.acls import Kind, Operation
 from kompat.types import LeaderEpoch, Millis, Offset
 
 
@@ -70,6 +71,7 @@ async def handle(ctx: Context, req: ListOffsetsRequest) -> ListOffsetsResponse:
 
 async def _answer(ctx: Context, reader: _Reader, topic: str, asked: Asked, times: Counter[int]) -> PartitionAnswer:
     try:
+        ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.TOPIC, topic)
         _check(asked, ctx.api_version, times)
         partition = partitions.find(ctx, topic, asked.partition_index, asked.current_leader_epoch)
         if asked.timestamp == Place.LATEST and partition.demand is not None and reader.is_consumer:

@@ -13,12 +13,14 @@ from kompat.errors import KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+from kompat.security.acls import Kind, Operation
 
 TopicAnswer: TypeAlias = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 PartitionAnswer: TypeAlias = ListPartitionReassignmentsResponse.OngoingTopicReassignment.OngoingPartitionReassignment
 
 
 def handle(ctx: Context, req: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.CLUSTER)
     found = [(name, [p for p in asked if p.is_moving]) for name, asked in _asked(ctx, req)]
     return ListPartitionReassignmentsResponse(
         error_message=None,

@@ -12,6 +12,7 @@ import re
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
+from kompat.security.acls import Kind, Operation
 from kompat.txn.state import State, Transaction
 from kompat.types import Millis
 
@@ -36,6 +37,7 @@ async def handle(ctx: Context, req: ListTransactionsRequest) -> ListTransactions
                 transactional_id=t.transactional_id, producer_id=t.producer_id, transaction_state=t.state.wire_name
             )
             for t in listed
+            if ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, t.transactional_id)
         ],
     )
 

@@ -8,16 +8,18 @@ Listener errors do not occur: there is one listener.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
+from kompat.cluster.authorizer import refusal
 from kompat.cluster.names import invalid_name
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import authorized, leadership
 from kompat.handlers.addresses import brokers
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import MetadataRequest, MetadataResponse
+from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -37,21 +39,36 @@ BrokerDescribed: TypeAlias = MetadataResponse.MetadataResponseBroker
 def handle(ctx: Context, req: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
     cluster = ctx.services.cluster
     if req.topics is None or (ctx.api_version == 0 and not req.topics):
-        return _response(ctx, req, [_found(ctx, topic) for topic in cluster.topics()])
+        visible = ctx.services.authorizer.allowed(
+            ctx, Operation.DESCRIBE, Kind.TOPIC, (t.name for t in cluster.topics())
+        )
+        return _response(ctx, req, [_found(ctx, topic) for topic in cluster.topics() if topic.name in visible])
     ids = [t.topic_id for t in req.topics if t.topic_id not in NO_ID]
     if ids and ctx.api_version >= FIRST_VERSION_WITH_IDS:
         return _response(ctx, req, [_by_id(ctx, topic_id) for topic_id in ids])
     if ids or any(t.name is None for t in req.topics):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "topics are asked for by name, and from v12 on by id")
     names = list(dict.fromkeys(t.name for t in req.topics))
-    missing = [name for name in names if cluster.topic(name) is None]
+    refused = _denied(ctx, Operation.DESCRIBE, names)
+    missing = [name for name in names if cluster.topic(name) is None and name not in refused]
     if missing and req.allow_auto_topic_creation and ctx.services.config["auto.create.topics.enable"]:
-        return _created(ctx, req, names, missing)
-    return _response(ctx, req, [_by_name(ctx, name, {}) for name in names])
+        if not ctx.services.authorizer.allows(ctx, Operation.CREATE, Kind.CLUSTER):
+            refused |= _denied(ctx, Operation.CREATE, missing)
+        return _created(ctx, req, names, [name for name in missing if name not in refused], refused)
+    return _response(ctx, req, [_by_name(ctx, name, refused) for name in names])
 
 
-async def _created(ctx: Context, req: MetadataRequest, names: list[str], missing: list[str]) -> MetadataResponse:
-    refused = await ctx.services.cluster.auto_create(missing)
+def _denied(ctx: Context, operation: Operation, names: Iterable[str]) -> dict[str, KafkaError]:
+    authorizer = ctx.services.authorizer
+    if not authorizer.is_enabled:
+        return {}
+    return {name: refusal(Kind.TOPIC) for name in names if not authorizer.allows(ctx, operation, Kind.TOPIC, name)}
+
+
+async def _created(
+    ctx: Context, req: MetadataRequest, names: list[str], missing: list[str], refused: dict[str, KafkaError]
+) -> MetadataResponse:
+    refused |= await ctx.services.cluster.auto_create(missing)
     return _response(ctx, req, [_by_name(ctx, name, refused) for name in names])
 
 
@@ -59,19 +76,23 @@ def _response(ctx: Context, req: MetadataRequest, topics: list[Described]) -> Me
     if req.include_topic_authorized_operations:
         for topic in topics:
             if topic.error_code == ErrorCode.NONE:
-                topic.authorized_operations = authorized.ON_TOPIC
+                topic.authorized_operations = authorized.operations(ctx, Kind.TOPIC, topic.name)
     return MetadataResponse(
         brokers=[BrokerDescribed(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in brokers(ctx)],
         cluster_id=ctx.services.cluster.cluster_id,
         controller_id=_controller(ctx),
         topics=topics,
-        authorized_operations=authorized.ON_CLUSTER if req.include_cluster_authorized_operations else None,
+        authorized_operations=authorized.on_cluster(ctx) if req.include_cluster_authorized_operations else None,
     )
 
 
 def _by_id(ctx: Context, topic_id: UUID) -> Described:
     topic = ctx.services.cluster.topic_by_id(topic_id)
-    return _missing(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id) if topic is None else _found(ctx, topic)
+    if topic is None:
+        return _missing(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+    if not ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, topic.name):
+        return _missing(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic_id)
+    return _found(ctx, topic)
 
 
 def _controller(ctx: Context) -> int:
@@ -81,11 +102,11 @@ def _controller(ctx: Context) -> int:
 
 
 def _by_name(ctx: Context, name: str, refused: Mapping[str, KafkaError]) -> Described:
+    if name in refused:
+        return _missing(name, refused[name].code)
     topic = ctx.services.cluster.topic(name)
     if topic is not None:
         return _found(ctx, topic)
-    if name in refused:
-        return _missing(name, refused[name].code)
     return _missing(
         name, ErrorCode.INVALID_TOPIC_EXCEPTION if invalid_name(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )

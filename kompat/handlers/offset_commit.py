@@ -11,6 +11,7 @@ from kompat.groups.machine.messages import CommitRequest, CommittedPartition, Co
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.groups import Judged, NamedTopic, judged, refused
 from kompat.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
+from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
 
 FIRST_VERSION_WITH_IDS = 10
@@ -20,6 +21,7 @@ PartitionAnswer = TopicAnswer.OffsetCommitResponsePartition
 
 
 async def handle(ctx: Context, req: OffsetCommitRequest) -> OffsetCommitResponse:
+    ctx.services.authorizer.require(ctx, Operation.READ, Kind.GROUP, req.group_id)
     by_id = ctx.api_version >= FIRST_VERSION_WITH_IDS
     named = [NamedTopic(ctx, topic, by_id=by_id) for topic in req.topics]
     return OffsetCommitResponse(

@@ -7,12 +7,14 @@ from kompat.groups.machine.messages import FetchedTopic
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.groups import NamedTopic, judged
 from kompat.protocol.messages import OffsetDeleteRequest, OffsetDeleteResponse
+from kompat.security.acls import Kind, Operation
 
 TopicAnswer = OffsetDeleteResponse.OffsetDeleteResponseTopic
 PartitionAnswer = TopicAnswer.OffsetDeleteResponsePartition
 
 
 async def handle(ctx: Context, req: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    ctx.services.authorizer.require(ctx, Operation.DELETE, Kind.GROUP, req.group_id)
     named = [NamedTopic(ctx, topic) for topic in req.topics]
     wanted = [
         FetchedTopic(name=each.asked.name, partitions=tuple(p.partition_index for p in each.existing))

@@ -17,6 +17,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import FetchedOffset, FetchedTopic, FetchRequest, TopicOffsets
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import OffsetFetchRequest, OffsetFetchResponse
+from kompat.security.acls import Kind, Operation
 
 FIRST_VERSION_WITH_TOP_LEVEL_ERROR = 2
 FIRST_VERSION_WITH_MANY_GROUPS = 8
@@ -38,12 +39,13 @@ async def handle(ctx: Context, req: OffsetFetchRequest) -> OffsetFetchResponse:
     if ctx.api_version >= FIRST_VERSION_WITH_MANY_GROUPS:
         groups = await asyncio.gather(*(_group(ctx, group, req.require_stable) for group in req.groups))
         return OffsetFetchResponse(groups=groups)
-    wanted = None if req.topics is None else [_by_name(topic) for topic in req.topics]
+    wanted = None if req.topics is None else [_by_name(ctx, topic) for topic in req.topics]
     try:
+        ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.GROUP, req.group_id)
         fetched = await ctx.services.groups.fetch_offsets(
             FetchRequest(
                 group_id=req.group_id,
-                topics=None if wanted is None else tuple(wanted),
+                topics=_known(wanted),
                 require_stable=req.require_stable,
             )
         )
@@ -51,11 +53,40 @@ async def handle(ctx: Context, req: OffsetFetchRequest) -> OffsetFetchResponse:
         if ctx.api_version >= FIRST_VERSION_WITH_TOP_LEVEL_ERROR:
             return OffsetFetchResponse(error_code=error.code, topics=[])
         raise
-    return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=[_old_topic(topic) for topic in fetched])
+    if wanted is None:
+        return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=[_old_topic(t) for t in _visible(ctx, fetched)])
+    found = iter(fetched)
+    topics = [
+        _old_topic(_failed(asked.name, asked, each) if isinstance(each, ErrorCode) else next(found))
+        for each, asked in zip(wanted, req.topics, strict=True)
+    ]
+    return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=topics)
 
 
-def _by_name(topic: OffsetFetchRequest.OffsetFetchRequestTopic) -> FetchedTopic:
+Wanted = Sequence[FetchedTopic | ErrorCode]  # or why its offsets are not told
+
+
+def _known(wanted: Wanted | None) -> tuple[FetchedTopic, ...] | None:
+    return None if wanted is None else tuple(each for each in wanted if isinstance(each, FetchedTopic))
+
+
+def _by_name(ctx: Context, topic: OffsetFetchRequest.OffsetFetchRequestTopic) -> FetchedTopic | ErrorCode:
+    if not _is_visible(ctx, topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return FetchedTopic(name=topic.name, partitions=tuple(topic.partition_indexes))
+
+
+def _is_visible(ctx: Context, name: str) -> bool:
+    return ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, name)
+
+
+def _visible(ctx: Context, fetched: Sequence[TopicOffsets]) -> list[TopicOffsets]:
+    return [each for each in fetched if _is_visible(ctx, each.name)]
+
+
+def _failed(name: str, asked: Any, code: ErrorCode) -> TopicOffsets:
+    partitions = tuple(FetchedOffset(partition=index, error=code) for index in asked.partition_indexes)
+    return TopicOffsets(name=name, partitions=partitions)
 
 
 def _old_topic(topic: TopicOffsets) -> OldTopic:
@@ -77,34 +108,37 @@ async def _group(ctx: Context, group: AskedGroup, require_stable: bool) -> Group
     by_id = ctx.api_version >= FIRST_VERSION_WITH_IDS
     wanted = None
     if group.topics is not None:
-        wanted = [_by_id(ctx, topic) if by_id else _by_name(topic) for topic in group.topics]
+        wanted = [_by_id(ctx, topic) if by_id else _by_name(ctx, topic) for topic in group.topics]
     try:
+        ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.GROUP, group.group_id)
         fetched = await ctx.services.groups.fetch_offsets(
             FetchRequest(
                 group_id=group.group_id,
                 member_id=group.member_id,
                 member_epoch=group.member_epoch,
-                topics=None if wanted is None else tuple(each for each in wanted if each is not None),
+                topics=_known(wanted),
                 require_stable=require_stable,
             )
         )
     except KafkaError as error:
         return Group(group_id=group.group_id, topics=[], error_code=error.code)
     if wanted is None:
-        topics = _all_topics(ctx, fetched, by_id)
+        topics = _all_topics(ctx, _visible(ctx, fetched), by_id)
     else:
         found = iter(fetched)
         topics = [
-            _unknown_id(asked) if each is None else _topic(next(found), asked.topic_id)
+            _topic(_failed(asked.name, asked, each) if isinstance(each, ErrorCode) else next(found), asked.topic_id)
             for each, asked in zip(wanted, group.topics, strict=True)
         ]
     return Group(group_id=group.group_id, topics=topics, error_code=ErrorCode.NONE)
 
 
-def _by_id(ctx: Context, topic: AskedTopic) -> FetchedTopic | None:
+def _by_id(ctx: Context, topic: AskedTopic) -> FetchedTopic | ErrorCode:
     known = ctx.services.cluster.topic_by_id(topic.topic_id)
     if known is None:
-        return None
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not _is_visible(ctx, known.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return FetchedTopic(name=known.name, topic_id=known.id, partitions=tuple(topic.partition_indexes))
 
 
@@ -121,19 +155,8 @@ def _topic(topic: TopicOffsets, topic_id: UUID | None) -> Topic:
     return Topic(name=topic.name, topic_id=topic_id, partitions=partitions)
 
 
-def _unknown_id(asked: AskedTopic) -> Topic:
-    failed = (FetchedOffset(partition=index, error=ErrorCode.UNKNOWN_TOPIC_ID) for index in asked.partition_indexes)
-    return Topic(topic_id=asked.topic_id, partitions=[_partition(Partition, each) for each in failed])
-
-
 def failure(req: OffsetFetchRequest, error: KafkaError) -> OffsetFetchResponse:
-    topics = [
-        TopicOffsets(
-            name=topic.name,
-            partitions=tuple(FetchedOffset(partition=index, error=error.code) for index in topic.partition_indexes),
-        )
-        for topic in req.topics or []
-    ]
+    topics = [_failed(topic.name, topic, error.code) for topic in req.topics or []]
     return OffsetFetchResponse(
         error_code=error.code,
         topics=[_old_topic(topic) for topic in topics],

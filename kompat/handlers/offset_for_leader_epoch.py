@@ -11,6 +11,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import partitions
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from kompat.security.acls import Kind, Operation
 
 TopicAnswer: TypeAlias = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 PartitionAnswer: TypeAlias = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult.EpochEndOffset
@@ -29,11 +30,18 @@ def _end(
     ctx: Context, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
 ) -> PartitionAnswer:
     try:
+        _need_topic(ctx, topic)
         partition = partitions.find(ctx, topic, asked.partition, asked.current_leader_epoch)
     except KafkaError as error:
         return _failed(asked.partition, error)
     epoch, end = partition.end_offset_for_epoch(asked.leader_epoch)
     return PartitionAnswer(error_code=ErrorCode.NONE, partition=asked.partition, leader_epoch=epoch, end_offset=end)
+
+
+def _need_topic(ctx: Context, topic: str) -> None:
+    authorizer = ctx.services.authorizer
+    if not authorizer.allows(ctx, Operation.CLUSTER_ACTION, Kind.CLUSTER):
+        authorizer.require(ctx, Operation.DESCRIBE, Kind.TOPIC, topic)
 
 
 def _failed(index: int, error: KafkaError) -> PartitionAnswer:

@@ -31,6 +31,7 @@ from kompat.protocol.produce import (
     decode_produce_request,
     encode_produce_response,
 )
+from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
 
 VALID_ACKS = (-1, 0, 1)
@@ -41,25 +42,54 @@ ATTRIBUTES_AT = 22
 TRANSACTIONAL, CODEC, ZSTD = 0x10, 0x07, 4
 FIRST_VERSION_WITH_ZSTD = 7
 
+Refused = Mapping[tuple[str, UUID, int], KafkaError]  # by topic, its id, and partition
+NOBODY: Refused = {}
+
 
 def handle(
     ctx: Context, req: ProduceRequest
 ) -> Awaitable[ProduceResponse | None] | Later[ProduceResponse] | ProduceResponse | None:
+    denied = _denied(ctx, req) if ctx.services.authorizer.is_enabled else NOBODY
     if req.transactional_id is not None:
-        return _handle_in_turn(ctx, req, req.transactional_id)
-    return _append_all(ctx, req, {})
+        return _handle_in_turn(ctx, req, req.transactional_id, denied)
+    return _append_all(ctx, req, denied)
 
 
-async def _handle_in_turn(ctx: Context, req: ProduceRequest, transactional_id: str) -> ProduceResponse | None:
+def _denied(ctx: Context, req: ProduceRequest) -> Refused:
+    """What the client may not write to."""
+    authorizer, cluster = ctx.services.authorizer, ctx.services.cluster
+    if req.transactional_id is not None and _has_transactional(req):
+        authorizer.require(ctx, Operation.WRITE, Kind.TRANSACTIONAL_ID, req.transactional_id)
+    denied = {}
+    for topic in req.topic_data:
+        known = None if topic.topic_id == ZERO_UUID else cluster.topic_by_id(topic.topic_id)
+        name = topic.name if known is None else known.name
+        if name and not authorizer.allows(ctx, Operation.WRITE, Kind.TOPIC, name):
+            error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            denied.update({(topic.name, topic.topic_id, data.index): error for data in topic.partition_data})
+    return denied
+
+
+def _has_transactional(req: ProduceRequest) -> bool:
+    return any(
+        data.records is not None and len(data.records) > ATTRIBUTES_AT and data.records[ATTRIBUTES_AT] & TRANSACTIONAL
+        for topic in req.topic_data
+        for data in topic.partition_data
+    )
+
+
+async def _handle_in_turn(
+    ctx: Context, req: ProduceRequest, transactional_id: str, denied: Refused
+) -> ProduceResponse | None:
     """A transaction's batches, once the coordinator knows of their partitions."""
     async with ctx.services.produce_turns.of(transactional_id):
-        refused: dict[tuple[str, UUID, int], KafkaError] = {}
+        refused = dict(denied)
         guards: dict[tuple[str, UUID, int], Guard] = {}
         for topic in req.topic_data:
             for data in topic.partition_data:
                 key = topic.name, topic.topic_id, data.index
                 try:
-                    if data.records is not None:
+                    if data.records is not None and key not in denied:
                         guard = await admit(ctx, transactional_id, _partition(ctx, topic, data.index), data.records)
                         if guard is not None:
                             guards[key] = guard
@@ -70,9 +100,7 @@ async def _handle_in_turn(ctx: Context, req: ProduceRequest, transactional_id: s
     return await reply if isinstance(reply, Later) else reply
 
 
-def _append_all(
-    ctx: Context, req: ProduceRequest, refused: Mapping[tuple[str, UUID, int], KafkaError]
-) -> Later[ProduceResponse] | ProduceResponse | None:
+def _append_all(ctx: Context, req: ProduceRequest, refused: Refused) -> Later[ProduceResponse] | ProduceResponse | None:
     reply = _Reply(ctx, req)
     for topic in req.topic_data:
         responses = []

@@ -24,7 +24,7 @@ NO_LEADER = PartitionAnswer.LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
 
 
 def handle(ctx: Context, req: ShareAcknowledgeRequest) -> Later[ShareAcknowledgeResponse] | ShareAcknowledgeResponse:
-    check_member(req.group_id, req.member_id)
+    check_member(ctx, req.group_id, req.member_id)
     if req.share_session_epoch == INITIAL_EPOCH:
         raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     session = ctx.services.shares.sessions.find(req.group_id, req.member_id)

@@ -28,7 +28,7 @@ from kompat.types import ZERO_UUID
 
 
 def handle(ctx: Context, req: ShareFetchRequest) -> Later[ShareFetchResponse] | ShareFetchResponse:
-    check_member(req.group_id, req.member_id)
+    check_member(ctx, req.group_id, req.member_id)
     _check_renewal(req)
     mode = _mode(req.share_acquire_mode)
     acknowledged = said(req.topics)

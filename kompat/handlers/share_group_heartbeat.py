@@ -11,13 +11,14 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.share_messages import ShareHeartbeatRequest
 from kompat.groups.records import Assignment as Partitions
 from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.groups import client_of
+from kompat.handlers.groups import check_subscription, client_of
 from kompat.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 Assignment: TypeAlias = ShareGroupHeartbeatResponse.Assignment
 
 
 async def handle(ctx: Context, req: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
+    check_subscription(ctx, req.group_id, req.subscribed_topic_names)
     topics = req.subscribed_topic_names
     reply = await ctx.services.groups.share_heartbeat(
         ShareHeartbeatRequest(

@@ -10,6 +10,7 @@ from kompat.handlers import leadership
 from kompat.handlers.base import Context
 from kompat.log.commit import Pending
 from kompat.protocol.produce import CurrentLeader
+from kompat.security.acls import Kind, Operation
 from kompat.share.machine.messages import AckBatch, AckType
 from kompat.share.requests import TopicIdPartition
 from kompat.types import ZERO_UUID
@@ -18,9 +19,10 @@ MAX_MEMBER_ID = 36
 FIRST_VERSION_WITH_RENEW = 2
 
 
-def check_member(group_id: str | None, member_id: str | None) -> None:
+def check_member(ctx: Context, group_id: str | None, member_id: str | None) -> None:
     if group_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
+    ctx.services.authorizer.require(ctx, Operation.READ, Kind.GROUP, group_id)
     if not member_id or len(member_id) > MAX_MEMBER_ID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
 
@@ -36,7 +38,11 @@ def said(topics: Iterable[Any]) -> dict[TopicIdPartition, Sequence[Any]]:
 
 
 def unknown(ctx: Context, partition: TopicIdPartition) -> KafkaError | None:
-    """Why the partition cannot be asked for here, if it cannot: there is none, or another broker leads it."""
+    """Why the partition cannot be asked for here, if it cannot: there is none, it is not the client's, or another leads it."""
+    if ctx.services.authorizer.is_enabled:
+        known = ctx.services.cluster.topic_by_id(partition.topic_id)
+        if known is not None and not ctx.services.authorizer.allows(ctx, Operation.READ, Kind.TOPIC, known.name):
+            return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     log = ctx.services.logs.find_by_id(*partition)
     if log is not None:
         return None if log.is_led else KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

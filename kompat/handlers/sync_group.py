@@ -9,11 +9,13 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import SyncRequest
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import SyncGroupRequest, SyncGroupResponse
+from kompat.security.acls import Kind, Operation
 
 FIRST_VERSION_WITH_PROTOCOL = 5
 
 
 async def handle(ctx: Context, req: SyncGroupRequest) -> SyncGroupResponse:
+    ctx.services.authorizer.require(ctx, Operation.READ, Kind.GROUP, req.group_id)
     if ctx.api_version >= FIRST_VERSION_WITH_PROTOCOL and None in (req.protocol_type, req.protocol_name):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     reply = await ctx.services.groups.sync(

@@ -14,6 +14,7 @@ from kompat.handlers.groups import Judged, NamedTopic, judged, refused
 from kompat.handlers.offset_commit import committed
 from kompat.handlers.transactional_produce import Guard, is_open, verified
 from kompat.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kompat.security.acls import Kind, Operation
 from kompat.txn.machine import Producer
 from kompat.types import TopicPartition
 
@@ -25,6 +26,8 @@ PartitionAnswer = TopicAnswer.TxnOffsetCommitResponsePartition
 
 
 async def handle(ctx: Context, req: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    ctx.services.authorizer.require(ctx, Operation.WRITE, Kind.TRANSACTIONAL_ID, req.transactional_id)
+    ctx.services.authorizer.require(ctx, Operation.READ, Kind.GROUP, req.group_id)
     named = [NamedTopic(ctx, topic) for topic in req.topics]
     return TxnOffsetCommitResponse(
         topics=[

@@ -9,10 +9,12 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kompat.security.acls import Kind, Operation
 from kompat.types import NodeId
 
 
 async def handle(ctx: Context, req: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    ctx.services.authorizer.require(ctx, Operation.ALTER, Kind.CLUSTER)
     await ctx.services.cluster.unregister(NodeId(req.broker_id))
     return UnregisterBrokerResponse(error_code=ErrorCode.NONE, error_message=None)
 

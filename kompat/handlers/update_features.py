@@ -11,11 +11,13 @@ from kompat.handlers import features
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
+from kompat.security.acls import Kind, Operation
 
 FAILED = "The update failed for all features since the following feature had an error: "
 
 
 def handle(ctx: Context, req: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    ctx.services.authorizer.require(ctx, Operation.ALTER, Kind.CLUSTER)
     for update in req.feature_updates:
         # v0 had a flag in place of the kind of update.
         kind = features.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type

@@ -10,6 +10,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kompat.security.acls import Kind, Operation
 from kompat.txn.service import Marker
 from kompat.types import TopicPartition
 
@@ -19,6 +20,9 @@ PartitionResult = TopicResult.WritableTxnMarkerPartitionResult
 
 
 async def handle(ctx: Context, req: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    authorizer = ctx.services.authorizer
+    if not authorizer.allows(ctx, Operation.ALTER, Kind.CLUSTER):
+        authorizer.require(ctx, Operation.CLUSTER_ACTION, Kind.CLUSTER)
     results = []
     for each in req.markers:
         marker = Marker(

@@ -70,6 +70,8 @@ def ask(log: Log, offset: int, *, wait: int = 10_000, **fields: Any) -> Any:
         logs=SimpleNamespace(find=lambda topic, index: log.partition),
         tracer=SimpleNamespace(used={}),
         cluster=SimpleNamespace(member=None),
+        authorizer=SimpleNamespace(is_enabled=False),
+        quotas=SimpleNamespace(is_enabled=False),
     )
     request = FetchRequest([FetchTopic("topic", ZERO_UUID, [FetchPartition(0, offset, 1000)])])
     request.max_wait_ms, request.min_bytes = wait, 1

@@ -1,0 +1,62 @@
+"""DeleteAcls (key 31, v1-3): remove the ACLs that filters match; the answer says which those were.
+
+Without an authorizer: SECURITY_DISABLED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.acl_codes import filter_of
+from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.descriptions import describe
+from kompat.protocol.messages import DeleteAclsRequest, DeleteAclsResponse
+from kompat.security.acls import Acl, Kind, Operation
+
+Result: TypeAlias = DeleteAclsResponse.DeleteAclsFilterResult
+Matching: TypeAlias = DeleteAclsResponse.DeleteAclsFilterResult.DeleteAclsMatchingAcl
+
+
+async def handle(ctx: Context, req: DeleteAclsRequest) -> DeleteAclsResponse:
+    authorizer = ctx.services.authorizer
+    authorizer.require(ctx, Operation.ALTER, Kind.CLUSTER)
+    outcomes = await authorizer.delete([filter_of(asked) for asked in req.filters])
+    return DeleteAclsResponse(filter_results=[_result(outcome) for outcome in outcomes])
+
+
+def _result(outcome: Sequence[Acl] | KafkaError) -> Result:
+    if isinstance(outcome, KafkaError):
+        return Result(error_code=outcome.code, error_message=describe(outcome), matching_acls=[])
+    return Result(error_code=ErrorCode.NONE, error_message=None, matching_acls=[_matching(acl) for acl in outcome])
+
+
+def _matching(acl: Acl) -> Matching:
+    return Matching(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        resource_type=acl.kind,
+        resource_name=acl.name,
+        pattern_type=acl.pattern,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def failure(req: DeleteAclsRequest, error: KafkaError) -> DeleteAclsResponse:
+    return DeleteAclsResponse(filter_results=[_result(error) for _ in req.filters])
+
+
+API = Api(
+    key=31,
+    name="DeleteAcls",
+    versions=Versions(1, 3),
+    request=DeleteAclsRequest,
+    response=DeleteAclsResponse,
+    handle=handle,
+    failure=failure,
+    is_for_controller=lambda _: True,
+)
