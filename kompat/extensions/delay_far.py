@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.extensions import parked, record_text
+from kompat.extensions import cursors, parked, record_text
 from kompat.extensions.anywhere import Anywhere
 from kompat.extensions.delay_service import DelayService, DelayStatistics, DueTimes, Page, Scheduled
 from kompat.log.partition import Partition
@@ -238,17 +235,19 @@ def _read(told: Sequence[Any]) -> Scheduled:
 
 
 def _cursor(marks: Mapping[LogId, bytes | None]) -> str:
-    listed = [[place.partition, None if mark is None else mark.hex()] for place, mark in marks.items()]
-    return base64.urlsafe_b64encode(json.dumps(listed, separators=(",", ":")).encode()).decode()
+    rows = []
+    for place, mark in marks.items():
+        due, slot = (0, 0) if mark is None else parked.timer_of(mark)
+        rows.append([place.partition, mark is not None, due, slot])
+    return cursors.encode([[int(each) for each in row] for row in rows])
 
 
 def _read_cursor(cursor: str, places: Sequence[LogId]) -> dict[LogId, bytes | None]:
     known = {place.partition: place for place in places}
-    try:
-        listed = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        marks = {known[number]: None if mark is None else bytes.fromhex(mark) for number, mark in listed}
-    except (ValueError, TypeError, KeyError, binascii.Error):
-        marks = {}
-    if not marks or any(mark is not None and not mark.startswith(parked.TIMER) for mark in marks.values()):
+    rows = cursors.decode(cursor, 4)
+    if not {row[0] for row in rows} <= known.keys():
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor is not one of this list")
-    return marks
+    return {
+        known[partition]: parked.timer_name(Millis(due), Offset(slot)) if has_mark else None
+        for partition, has_mark, due, slot in rows
+    }

@@ -42,6 +42,7 @@ class Taking(NamedTuple):
     max_records: int
     max_bytes: int
     lock_ms: int | None = None  # None: as the group has it
+    begin: str | None = None  # where a group begins that has not yet; None: as its settings say
 
 
 class Word(NamedTuple):
@@ -70,11 +71,11 @@ class FarShares:
         return self._asking is None or (log is not None and log.is_led)
 
     # -- anywhere --------------------------------------------------------------------------------------------------
-    async def wait(self, group_id: str, partition: TopicIdPartition, seconds: float) -> bool:
+    async def wait(self, group_id: str, partition: TopicIdPartition, seconds: float, begin: str | None = None) -> bool:
         """Until the group may take something, or the time is up. Raises KafkaError."""
         if self.is_here(partition):
-            return await _until_available(await self._shares.use(group_id, partition), seconds)
-        return bool(await self._ask(partition, "queue-wait", [group_id, min(seconds, LONGEST_WAIT)]))
+            return await _until_available(await self._shares.use(group_id, partition, begin), seconds)
+        return bool(await self._ask(partition, "queue-wait", [group_id, min(seconds, LONGEST_WAIT), begin]))
 
     async def take(self, group_id: str, partition: TopicIdPartition, taking: Taking) -> Taken:
         """What can be had now. Raises KafkaError."""
@@ -109,7 +110,7 @@ class FarShares:
 
     # -- here ------------------------------------------------------------------------------------------------------
     async def _take(self, group_id: str, partition: TopicIdPartition, taking: Taking) -> Taken:
-        live = await self._shares.use(group_id, partition)
+        live = await self._shares.use(group_id, partition, taking.begin)
         request = FetchRequest(
             group_id=group_id,
             member_id=member_of(taking.lock),
@@ -143,8 +144,8 @@ class FarShares:
 
     # -- for other brokers -----------------------------------------------------------------------------------------
     async def _on_wait(self, told: Sequence[Any]) -> bool:
-        partition, (group_id, seconds) = self._ours(told)
-        return await self.wait(group_id, partition, seconds)
+        partition, (group_id, seconds, begin) = self._ours(told)
+        return await self.wait(group_id, partition, seconds, begin)
 
     async def _on_take(self, told: Sequence[Any]) -> list[Any]:
         partition, (group_id, lock, *rest) = self._ours(told)

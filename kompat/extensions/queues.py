@@ -59,14 +59,18 @@ class QueueService:
         max_bytes: int = 50 << 20,
         max_wait_ms: int = 0,
         lock_ms: int | None = None,
+        begin: str | None = None,
     ) -> list[Delivery]:
         """At most so many records, at once or as soon as there are some; none where the time is up.
 
-        `lock_ms`: how long they are the receiver's, if not as long as the group has it.
+        `lock_ms`: how long they are the receiver's, if not as long as the group has it. `begin`: `earliest` or `latest`, where a
+        group begins that has not yet and has no setting that says so.
         """
         found = self._topic(group_id, topic)
         partitions = self._in_turn(group_id, found, partition)
-        taking = Taking(new_lock(), min(max_records, MAX_RECORDS), max_bytes, lock_ms)
+        if begin is not None and self._cluster.has_group_setting(group_id, "share.auto.offset.reset"):
+            begin = None
+        taking = Taking(new_lock(), min(max_records, MAX_RECORDS), max_bytes, lock_ms, begin)
         if all(map(self._far.is_here, partitions)):
             return await self._acquire_here(group_id, partitions, taking, max_wait_ms)
         return await self._acquire_anywhere(found, group_id, partitions, taking, max_wait_ms / 1000)
@@ -84,7 +88,9 @@ class QueueService:
             mode=AcquireMode.RECORD_LIMIT,
         )
         for each in partitions:
-            await self._shares.use(group_id, each)  # else one that does not wait gets nothing the first time
+            await self._shares.use(
+                group_id, each, taking.begin
+            )  # else one that does not wait gets nothing the first time
         fetched = await self._shares.fetch(request).wait()
         _raise_if_failed(fetched)
         if not fetched:
@@ -120,10 +126,12 @@ class QueueService:
             if errors:
                 await asyncio.sleep(min(PAUSE, left))  # soon others lead what cannot be reached
             else:
-                await self._until_any(group_id, partitions, left)
+                await self._until_any(group_id, partitions, left, taking.begin)
 
-    async def _until_any(self, group_id: str, partitions: Sequence[TopicIdPartition], seconds: float) -> None:
-        waiting = [asyncio.ensure_future(self._far.wait(group_id, each, seconds)) for each in partitions]
+    async def _until_any(
+        self, group_id: str, partitions: Sequence[TopicIdPartition], seconds: float, begin: str | None
+    ) -> None:
+        waiting = [asyncio.ensure_future(self._far.wait(group_id, each, seconds, begin)) for each in partitions]
         try:
             await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -159,8 +159,9 @@ def _size(record: Record) -> int:
     return len(record.key or b"") + len(record.value or b"")
 
 
-async def merge(lanes: Sequence[Lane], limit: int) -> list[tuple[int, Record]]:
+async def merge(lanes: Sequence[Lane], limit: int, max_bytes: int | None = None) -> list[tuple[int, Record]]:
     """The next records of all lanes by time, with their partitions, as far as the limits go."""
+    most = PAGE_BYTES if max_bytes is None else min(PAGE_BYTES, max_bytes)
     heap: list[tuple[int, int, Record]] = []
     found: list[tuple[int, Record]] = []
     size = 0
@@ -175,7 +176,7 @@ async def merge(lanes: Sequence[Lane], limit: int) -> list[tuple[int, Record]]:
         is_enough = sum(lane.scanned for lane in lanes) >= SCANNED_BYTES
         if waiting and not is_enough:
             continue  # what comes first is not known before all are
-        if waiting or not heap or len(found) == limit or size > PAGE_BYTES or (is_enough and found):
+        if waiting or not heap or len(found) == limit or size > most or (is_enough and found):
             break
         _, number, record = heappop(heap)
         lane = lanes[number]

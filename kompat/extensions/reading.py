@@ -12,13 +12,11 @@ ends before the first that is not older than its end. Records in between whose o
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions import cursors
 from kompat.extensions.read_lanes import Backward, Forward, Lane, Position, Wanted, merge
 from kompat.extensions.read_sources import Finding, Source
 from kompat.log.partition import Isolation
@@ -59,6 +57,7 @@ class ReadRecord:
 class ReadPage:
     records: Sequence[ReadRecord]
     cursor: str | None  # where to go on; None: that was all. A page may be empty and yet not the last.
+    next_offsets: Mapping[int, int]  # by partition: what comes after the page, on the way forward
 
 
 class ReadService:
@@ -73,10 +72,12 @@ class ReadService:
         cursor: str | None = None,
         keep: Wanted | None = None,
         backward: bool = False,
+        max_bytes: int | None = None,
     ) -> ReadPage:
         """A page of the range; `keep` tells which records are wanted, where not all are. Raises KafkaError.
 
-        `backward`: the range's last records first, and so on to its start.
+        `backward`: the range's last records first, and so on to its start. `max_bytes`: of keys and values together, unless
+        it is a single record.
         """
         _check(wanted, limit)
         sources = self.sources.find(wanted.topic, wanted.partitions)
@@ -94,9 +95,9 @@ class ReadService:
             for each in positions
             if each.next < each.end
         ]
-        found = [ReadRecord(wanted.topic, *each) for each in await merge(lanes, limit)]
+        found = [ReadRecord(wanted.topic, *each) for each in await merge(lanes, limit, max_bytes)]
         left = [lane.position for lane in lanes if lane.position.next < lane.position.end]
-        return ReadPage(found, _encode(left) if left else None)
+        return ReadPage(found, _encode(left) if left else None, {each.partition: each.next for each in positions})
 
     async def stream(self, wanted: ReadRange, *, page: int = 500) -> AsyncIterator[ReadRecord]:
         """All of the range, page by page."""
@@ -145,16 +146,11 @@ async def _within(wanted: ReadRange, source: Source, position: Position) -> Posi
 
 
 def _encode(positions: Sequence[Position]) -> str:
-    listed = [[each.partition, each.next, each.end] for each in positions]
-    return base64.urlsafe_b64encode(json.dumps(listed, separators=(",", ":")).encode()).decode()
+    return cursors.encode([[each.partition, each.next, each.end] for each in positions])
 
 
 def _decode(cursor: str, sources: Mapping[int, Source]) -> list[Position]:
-    try:
-        listed = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        positions = [Position(int(partition), int(start), int(end)) for partition, start, end in listed]
-    except (ValueError, TypeError, binascii.Error):
-        positions = []
-    if not positions or any(each.partition not in sources or each.next < 0 for each in positions):
+    positions = {row[0]: Position(*row) for row in cursors.decode(cursor, 3)}
+    if not positions.keys() <= sources.keys():
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor is not one of this read")
-    return positions
+    return list(positions.values())

@@ -99,6 +99,11 @@ class Homes:
         found = await asyncio.gather(*(self._run(place, "keys", group_id) for place in range(self._shards.count)))
         return [codec.read_key(key) for keys in found for key in keys]
 
+    async def topics(self) -> set[tuple[str, UUID]]:
+        """All groups, and the topics that they have a state of."""
+        found = await asyncio.gather(*(self._run(place, "topics") for place in range(self._shards.count)))
+        return {(group_id, UUID(topic_id)) for part in found for group_id, topic_id in part}
+
     # -- those that this broker keeps ------------------------------------------------------------------------------
     async def forget_topics(self, topic_ids: Collection[UUID]) -> None:
         """Every broker does that for itself."""
@@ -182,6 +187,10 @@ def _keys(machine: ShareStateMachine, _: Millis, group_id: str) -> Decision[Shar
     return Decision([], [codec.key(key) for key in machine.keys_of(group_id).reply])
 
 
+def _topics(machine: ShareStateMachine, _: Millis) -> Decision[ShareRecord, Any]:
+    return Decision([], [[group_id, topic_id.hex] for group_id, topic_id in machine.topics().reply])
+
+
 COMMANDS: Mapping[str, Command] = {
     "begin": _begin,
     "write": _write,
@@ -190,4 +199,5 @@ COMMANDS: Mapping[str, Command] = {
     "ensure": _ensure,
     "delete": _delete,
     "keys": _keys,
+    "topics": _topics,
 }

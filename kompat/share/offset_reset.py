@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 
 from kompat.log.partition import Partition
-from kompat.share.machine.settings import ShareSettings
 from kompat.types import Millis, Offset
 
 _BY_DURATION = "by_duration:"
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
 
 
-async def initial_offset(log: Partition, settings: ShareSettings, now: Millis) -> Offset:
-    reset = settings.offset_reset.lower()
+async def initial_offset(log: Partition, reset: str, now: Millis) -> Offset:
+    reset = reset.lower()
     if reset == "earliest":
         return log.log_start_offset
     if reset.startswith(_BY_DURATION):

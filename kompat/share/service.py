@@ -216,8 +216,10 @@ class ShareService:
             live.fence()
 
     # -- share partitions ------------------------------------------------------------------------------------------
-    def find(self, group_id: str, partition: TopicIdPartition) -> LivePartition | KafkaError | None:
-        """For Fetching: None while it is being loaded."""
+    def find(
+        self, group_id: str, partition: TopicIdPartition, begin: str | None = None
+    ) -> LivePartition | KafkaError | None:
+        """For Fetching: None while it is being loaded. `begin`: where, if the group has not yet; else as its settings say."""
         key = ShareKey(group_id, *partition)
         live = self._live.get(key)
         if live is not None:
@@ -229,15 +231,15 @@ class ShareService:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if key not in self._loading:
             self._loading[key] = []
-            self._spawn(self._load(key, log))
+            self._spawn(self._load(key, log, begin))
         return None
 
     def when_loaded(self, group_id: str, partition: TopicIdPartition, told: Loaded) -> None:
         self._loading[ShareKey(group_id, *partition)].append(told)
 
-    async def use(self, group_id: str, partition: TopicIdPartition) -> LivePartition:
+    async def use(self, group_id: str, partition: TopicIdPartition, begin: str | None = None) -> LivePartition:
         """A share partition, loaded if it is not yet. Raises KafkaError."""
-        while (found := self.find(group_id, partition)) is None:
+        while (found := self.find(group_id, partition, begin)) is None:
             loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.when_loaded(group_id, partition, partial(_tell, loaded))
             await loaded
@@ -266,10 +268,10 @@ class ShareService:
                 self._retire(live, Pending.done())
             self._most_live = max(MOST_LIVE, 2 * len(self._live))
 
-    async def _load(self, key: ShareKey, log: Partition) -> None:
+    async def _load(self, key: ShareKey, log: Partition, begin: str | None) -> None:
         error: KafkaError | None = None
         try:
-            live = await self._take_up(key, log)
+            live = await self._take_up(key, log, begin)
             self._make_room()
             self._live[key] = live
         except KafkaError as failure:
@@ -282,10 +284,10 @@ class ShareService:
         for told in waiting:
             told(error)
 
-    async def _take_up(self, key: ShareKey, log: Partition) -> LivePartition:
+    async def _take_up(self, key: ShareKey, log: Partition, begin: str | None) -> LivePartition:
         epoch, writer = log.leader_epoch, secrets.token_hex(8)
         place = await self.homes.place_of(key)
-        start = await initial_offset(log, self.settings_of(key.group_id), self._clock.now())
+        start = await initial_offset(log, begin or self.settings_of(key.group_id).offset_reset, self._clock.now())
         stored = await self.homes.begin(place, key, start, epoch, writer)
         if not log.is_led or log.leader_epoch != epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

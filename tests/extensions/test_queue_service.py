@@ -236,3 +236,38 @@ async def test_groups_that_nobody_uses_any_more_take_no_room(house: House, monke
     assert GROUP in {key.group_id for key in house.shares._live}
     assert await house.queues.accept([kept.receipt]) == [None]
     assert await texts(house, 5) == ["b"]
+
+
+async def test_depth_is_told_by_class_of_what_nobody_holds(house: House) -> None:
+    await house.create("orders")
+    for values, headers in (
+        (("a", "b", "c"), ()),
+        (("now", "soon"), (("kompat-priority", b"9"),)),
+        (("some day",), (("kompat-priority", b"0"),)),
+    ):
+        await house.send("orders", *values, headers=headers)
+
+    [urgent] = await house.queues.acquire(GROUP, "orders", max_records=1)
+    assert urgent.record.value == b"now"
+    told = await house.queues.statistics(GROUP, "orders")
+    assert (told.classes, told.available, told.in_flight) == ({0: 1, 4: 3, 9: 1}, 5, 1)
+
+    await house.queues.accept([urgent.receipt])
+    assert (await house.queues.statistics(GROUP, "orders")).classes == {0: 1, 4: 3, 9: 1}
+    assert len(await house.queues.acquire(GROUP, "orders", max_records=2)) == 2
+    told = await house.queues.statistics(GROUP, "orders")
+    assert sum(told.classes.values()) == told.available == 3
+
+
+async def test_a_group_begins_where_whoever_asks_first_says_unless_its_settings_do(house: House) -> None:
+    await house.create("orders")
+    await house.send("orders", "before")
+
+    assert await house.queues.acquire("late", "orders", begin="latest") == []
+    found = await house.queues.acquire("early", "orders", begin="earliest")
+    assert [each.record.value for each in found] == [b"before"]
+    assert await house.queues.acquire("late", "orders", begin="earliest") == []
+    await house.configure_group("strict", share_auto_offset_reset="latest")
+    assert await house.queues.acquire("strict", "orders", begin="earliest") == []
+    topics = {group_id for group_id, topic_id in await house.shares.homes.topics()}
+    assert topics == {"late", "early", "strict"}

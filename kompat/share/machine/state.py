@@ -227,6 +227,10 @@ class ShareStateMachine:
     def keys_of(self, group_id: str) -> Decision[ShareRecord, list[ShareKey]]:
         return Decision([], sorted(self._by_group.get(group_id, ()), key=lambda key: (key.topic_id, key.partition)))
 
+    def topics(self) -> Decision[ShareRecord, list[tuple[str, UUID]]]:
+        """All groups, and the topics that they have a state of."""
+        return Decision([], sorted({(key.group_id, key.topic_id) for key in self._states}))
+
     def delete(self, keys: Iterable[ShareKey]) -> Decision[ShareRecord, None]:
         return Decision([ShareEnd(key) for key in keys if key in self._states], None)
 
