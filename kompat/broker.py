@@ -103,7 +103,9 @@ class Broker:
             if member is not None:
                 member.controller.serve(Call.FORWARD, Forwarded(dispatcher).serve)
                 member.peers.on_call[Call.REQUEST] = Forwarded(dispatcher).serve
-            listener = Listener(dispatcher, limits(self._config), on_left=services.shares.disconnected)
+            listener = Listener(
+                dispatcher, limits(self._config), on_left=services.shares.disconnected, quotas=services.quotas
+            )
             services.fetch_room.unread = listener.unread_bytes
             self._count_connections(listener)
             await self._listen(listener, services.users)

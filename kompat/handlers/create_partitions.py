@@ -9,8 +9,11 @@ from kompat.cluster.requests import MorePartitions
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.mutations import Mutations
 from kompat.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from kompat.security.acls import Kind, Operation
+
+FIRST_STRICT_VERSION = 3  # by quotas
 
 Asked: TypeAlias = CreatePartitionsRequest.CreatePartitionsTopic
 Result: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResult
@@ -19,18 +22,35 @@ Result: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResult
 async def handle(ctx: Context, req: CreatePartitionsRequest) -> CreatePartitionsResponse:
     allowed = ctx.services.authorizer.allowed(ctx, Operation.ALTER, Kind.TOPIC, (t.name for t in req.topics))
     outcomes: dict[str, KafkaError | None] = {t.name: refusal(Kind.TOPIC) for t in req.topics if t.name not in allowed}
-    outcomes |= await ctx.services.cluster.create_partitions(
-        [_wanted(topic) for topic in req.topics if topic.name in allowed], validate_only=req.validate_only
-    )
+    wanted = [_wanted(topic) for topic in req.topics if topic.name in allowed]
+    mutations = Mutations(ctx, FIRST_STRICT_VERSION)
+    if mutations.is_counted:
+        outcomes |= await _beyond_quota(ctx, wanted, mutations)
+        wanted = [more for more in wanted if more.name not in outcomes]
+    outcomes |= await ctx.services.cluster.create_partitions(wanted, validate_only=req.validate_only)
     return CreatePartitionsResponse(
+        throttle_time_ms=mutations.throttle_ms,
         results=[
             Result(name=name, error_code=ErrorCode.NONE, error_message=None)
             if error is None
             # Unlike elsewhere, Kafka gives no text here where it has nothing to add to the code.
             else Result(name=name, error_code=error.code, error_message=error.message or None)
             for name, error in outcomes.items()
-        ]
+        ],
     )
+
+
+async def _beyond_quota(ctx: Context, wanted: list[MorePartitions], mutations: Mutations) -> dict[str, KafkaError]:
+    """What could be added, but is too much."""
+    cluster = ctx.services.cluster
+    counts = {more.name: more.count for more in wanted}
+    refused = {}
+    for name, wrong in (await cluster.create_partitions(wanted, validate_only=True)).items():
+        topic = cluster.topic(name)
+        error = mutations.charge(counts[name] - len(topic.partitions)) if topic is not None and wrong is None else None
+        if error is not None:
+            refused[name] = error
+    return refused
 
 
 def _wanted(topic: Asked) -> MorePartitions:

@@ -13,10 +13,12 @@ from kompat.cluster.state import Topic
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.mutations import Mutations
 from kompat.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 from kompat.security.acls import Kind, Operation
 
 FIRST_VERSION_WITH_CONFIGS = 5
+FIRST_STRICT_VERSION = 6  # by quotas
 
 Asked: TypeAlias = CreateTopicsRequest.CreatableTopic
 Result: TypeAlias = CreateTopicsResponse.CreatableTopicResult
@@ -26,15 +28,19 @@ Setting: TypeAlias = CreateTopicsResponse.CreatableTopicResult.CreatableTopicCon
 async def handle(ctx: Context, req: CreateTopicsRequest) -> CreateTopicsResponse:
     denied = _denied(ctx, [topic.name for topic in req.topics])
     outcomes: dict[str, Topic | KafkaError] = dict(denied)
-    outcomes |= await ctx.services.cluster.create_topics(
-        [_wanted(topic) for topic in req.topics if topic.name not in denied], validate_only=req.validate_only
-    )
+    wanted = [_wanted(topic) for topic in req.topics if topic.name not in denied]
+    mutations = Mutations(ctx, FIRST_STRICT_VERSION)
+    if mutations.is_counted:
+        outcomes |= await _beyond_quota(ctx, wanted, mutations)
+        wanted = [new for new in wanted if new.name not in outcomes]
+    outcomes |= await ctx.services.cluster.create_topics(wanted, validate_only=req.validate_only)
     settings = _Settings(ctx)
     return CreateTopicsResponse(
+        throttle_time_ms=mutations.throttle_ms,
         topics=[
             _failed(name, outcome) if isinstance(outcome, KafkaError) else _created(ctx, outcome, settings)
             for name, outcome in outcomes.items()
-        ]
+        ],
     )
 
 
@@ -45,6 +51,16 @@ def _denied(ctx: Context, names: list[str]) -> dict[str, KafkaError]:
     allowed = authorizer.allowed(ctx, Operation.CREATE, Kind.TOPIC, names)
     error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     return {name: error for name in names if name not in allowed}
+
+
+async def _beyond_quota(ctx: Context, wanted: list[NewTopic], mutations: Mutations) -> dict[str, KafkaError]:
+    """What could be created, but is too much."""
+    refused = {}
+    for name, outcome in (await ctx.services.cluster.create_topics(wanted, validate_only=True)).items():
+        error = mutations.charge(len(outcome.partitions)) if isinstance(outcome, Topic) else None
+        if error is not None:
+            refused[name] = error
+    return refused
 
 
 class _Settings:

@@ -14,11 +14,13 @@ from kompat.cluster.state import Topic
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.mutations import Mutations
 from kompat.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
 
 FIRST_VERSION_WITH_IDS = 6
+FIRST_STRICT_VERSION = 5  # by quotas
 NO_ID = (None, ZERO_UUID)
 
 Result: TypeAlias = DeleteTopicsResponse.DeletableTopicResult
@@ -34,9 +36,13 @@ async def handle(ctx: Context, req: DeleteTopicsRequest) -> DeleteTopicsResponse
         else:
             wanted.append(topic.topic_id if has_id else topic.name)
     denied = _denied(ctx, wanted)
+    mutations = Mutations(ctx, FIRST_STRICT_VERSION)
+    if mutations.is_counted:
+        denied |= _beyond_quota(ctx, [key for key in dict.fromkeys(wanted) if key not in denied], mutations)
     outcomes = await ctx.services.cluster.delete_topics([key for key in wanted if key not in denied])
     return DeleteTopicsResponse(
-        responses=[*results, *denied.values(), *(_result(key, outcome) for key, outcome in outcomes.items())]
+        throttle_time_ms=mutations.throttle_ms,
+        responses=[*results, *denied.values(), *(_result(key, outcome) for key, outcome in outcomes.items())],
     )
 
 
@@ -47,7 +53,7 @@ def _denied(ctx: Context, wanted: Sequence[str | UUID]) -> dict[str | UUID, Resu
     if not authorizer.is_enabled or authorizer.allows(ctx, Operation.DELETE, Kind.CLUSTER):
         return denied
     for key in wanted:
-        topic = ctx.services.cluster.topic_by_id(key) if isinstance(key, UUID) else None
+        topic = _find(ctx, key) if isinstance(key, UUID) else None
         name = key if isinstance(key, str) else topic.name if topic is not None else None
         if name is None or authorizer.allows(ctx, Operation.DELETE, Kind.TOPIC, name):
             continue
@@ -57,6 +63,21 @@ def _denied(ctx: Context, wanted: Sequence[str | UUID]) -> dict[str | UUID, Resu
             is_visible = authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, name)
             denied[key] = _failed(name if is_visible else None, key, refusal(Kind.TOPIC))
     return denied
+
+
+def _find(ctx: Context, key: str | UUID) -> Topic | None:
+    cluster = ctx.services.cluster
+    return cluster.topic_by_id(key) if isinstance(key, UUID) else cluster.topic(key)
+
+
+def _beyond_quota(ctx: Context, wanted: Sequence[str | UUID], mutations: Mutations) -> dict[str | UUID, Result]:
+    refused: dict[str | UUID, Result] = {}
+    for key in wanted:
+        topic = _find(ctx, key)
+        error = mutations.charge(len(topic.partitions)) if topic is not None else None
+        if topic is not None and error is not None:
+            refused[key] = _failed(topic.name, topic.id, error)
+    return refused
 
 
 def _unclear(has_both: bool) -> KafkaError:

@@ -42,6 +42,8 @@ def handle(ctx: Context, req: FetchRequest) -> Later[FetchResponse] | FetchRespo
     services = ctx.services
     plan = services.fetch_sessions.plan(req, services.clock.now())
     max_bytes = min(req.max_bytes, services.fetch_max_bytes)
+    if services.quotas.is_enabled:
+        max_bytes = min(max_bytes, services.quotas.most_fetched(ctx.principal, ctx.client_id) or max_bytes)
     return _Fetch(ctx, req, plan, max_bytes).start()
 
 

@@ -166,7 +166,7 @@ class Meters:
         self._limits: Limits = {}
         self._found: dict[tuple[str, str, str], Found | None] = {}
         self._rates: dict[Hashable, Rate] = {}
-        self._buckets: dict[Hashable, Bucket] = {}
+        self._buckets: dict[tuple[str, str, str], Bucket] = {}
         self._many = MANY
 
     @property
@@ -253,7 +253,6 @@ class Meters:
         self._many = max(MANY, 2 * (len(self._rates) + len(self._buckets)))
 
 
-def _limit_of(limits: Limits, whose: Hashable) -> float | None:
-    key, user, client_id = whose  # type: ignore[misc]
-    found = find(limits, str(key), str(user), str(client_id))
+def _limit_of(limits: Limits, whose: tuple[str, str, str]) -> float | None:
+    found = find(limits, *whose)
     return found.limit if found is not None else None

@@ -60,6 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_serving = False
         self._is_unread = False
+        self._mutes = 0  # reasons not to begin anything for a while
         self._is_draining = False  # to be closed when what is under way has been answered
         self._is_final = False  # the broker stops
         self._is_closing = False
@@ -71,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=self._max_unread)
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self.client = self._identified(transport)
+        self.client.mute = self._mute
         if not self._owner.joined(self):
             self.abort()
 
@@ -131,6 +133,11 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog.clear()
         self._transport.abort()
 
+    def turn_away(self, seconds: float) -> None:
+        """Hear nothing of what it says, and close it after a while: sooner it would only be opened again."""
+        self._mutes += 1
+        self._owner.loop.call_later(seconds, self.abort)
+
     @property
     def unread_bytes(self) -> int:
         size: int = self._transport.get_write_buffer_size()
@@ -145,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
             sent=self._written - unread,
             is_mid_frame=self._reader.pending > 0 and self._is_reading,
             is_unread=unread > 0,
-            is_busy=bool(self._queue),
+            is_busy=bool(self._queue or self._mutes),
         )
         reason = self._watch.verdict(progress, now, is_memory_short=is_memory_short)
         if reason is not None:
@@ -182,6 +189,7 @@ class Connection(asyncio.BufferedProtocol):
     def _has_room(self) -> bool:
         return not (
             self._is_unread
+            or self._mutes
             or self._bytes >= self._max_bytes
             or len(self._queue) >= self._max_requests
             or self._budget.is_spent
@@ -259,6 +267,15 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
         if not should_read and self._budget.is_spent and not self._is_closing:
             self._budget.wait(self, self._serve_soon)
+
+    def _mute(self, seconds: float) -> None:
+        """Its client has used up its quota."""
+        self._mutes += 1
+        self._owner.loop.call_later(seconds, self._unmute)
+
+    def _unmute(self) -> None:
+        self._mutes -= 1
+        self._serve()
 
     def _serve_soon(self) -> None:
         self._owner.loop.call_soon(self._serve)

@@ -29,6 +29,7 @@ from kompat.protocol.messages import classes
 from kompat.server.answers import LONGEST_QUESTION, Answers
 from kompat.server.error_codes import count_errors
 from kompat.server.forwarding import forward
+from kompat.server.throttling import Bill, forwarded
 
 if TYPE_CHECKING:
     from kompat.cluster.controller import Controller
@@ -53,6 +54,7 @@ class Client:
     principal: str = "User:ANONYMOUS"
     listener: str = ""  # the name of the one that it came by
     sasl: SaslSession | None = None  # where it has to say who it is
+    mute: Callable[[float], None] | None = None  # begin nothing more of what it sends, for so many seconds
 
 
 class Exchange:
@@ -63,7 +65,9 @@ class Exchange:
         "answer",
         "api",
         "begun",
+        "bill",
         "client",
+        "frame_size",
         "header",
         "is_forwarded",
         "is_settled",
@@ -79,9 +83,10 @@ class Exchange:
         self.client = client
         self.header = header
         self.api = api
-        self.size = size  # in bytes, of what it keeps in memory
+        self.size = self.frame_size = size  # in bytes, of what it keeps in memory, and of its frame
         self.meter = meter
         self.begun = begun
+        self.bill: Bill | None = None  # where quotas count
         self.request: Any = None  # until it has been decoded
         self.answer: Answer = None
         self.is_settled = False
@@ -91,6 +96,8 @@ class Exchange:
     def wait_for(self, awaited: Any) -> None:
         """Settle when `awaited` is done. A Later calls back as it is done; only a coroutine costs a task."""
         if not hasattr(awaited, "add_done_callback"):
+            if self.bill is not None:
+                awaited = self.bill.timed(awaited)
             awaited = asyncio.ensure_future(awaited)
         self._awaited = awaited
         awaited.add_done_callback(self._settle)
@@ -112,12 +119,14 @@ class Exchange:
             self._awaited.hurry()
 
     def _settle(self, awaited: Any) -> None:
+        if self.bill is not None:
+            self.bill.go_on()
         try:
             result = awaited.result()
             if result is None:
-                self.answer = []
+                self.answer = _silent(self)
             else:
-                self.answer = result if self.is_forwarded else _encode(self, result)
+                self.answer = _passed_on(self, result) if self.is_forwarded else _encode(self, result)
         except asyncio.CancelledError:
             self.answer = None
         except Exception as error:
@@ -156,6 +165,7 @@ class Dispatcher:
         """`controller`: of the cluster, where there are several brokers."""
         counted = meters or Meters()
         self._services = services
+        self._quotas = services.quotas
         self._controller = controller
         self._answers: dict[int, Answers] = {}
         self._meters: dict[int, ApiMeter] = {}
@@ -178,6 +188,8 @@ class Dispatcher:
         meter = self._meters[header.api_key]
         meter.bytes_in += len(frame)
         exchange = Exchange(client, header, api, len(frame), meter, begun)
+        if self._quotas.is_enabled:
+            exchange.bill = Bill(self._quotas, begun)
         try:
             answer = self._begin(exchange, frame, position)
         except Exception as error:
@@ -191,7 +203,7 @@ class Dispatcher:
         api, header = exchange.api, exchange.header
         if not api.versions.low <= header.api_version <= api.versions.high:
             return _unsupported(exchange, frame[position:])
-        if api.stamp is not None and len(frame) <= LONGEST_QUESTION:
+        if api.stamp is not None and len(frame) <= LONGEST_QUESTION and exchange.bill is None:
             return self._remembered(exchange, api.stamp(self._services), frame, position)
         return self._worked_out(exchange, frame, position)
 
@@ -200,7 +212,8 @@ class Dispatcher:
         header = exchange.header
         answers = self._answers.setdefault(header.api_key, Answers())
         client = exchange.client
-        question = (header.api_version, bytes(frame[position:]), client.local_address, client.principal)
+        host = client.host if self._services.authorizer.is_enabled else None
+        question = (header.api_version, bytes(frame[position:]), client.local_address, client.principal, host)
         known = answers.find(stamp, question)
         if known is not None:
             return frame_response(header.correlation_id, header.api_key, header.api_version, [known])
@@ -219,10 +232,12 @@ class Dispatcher:
             return exchange
         result = api.handle(self._context(exchange.client, exchange.header), request)
         if result is None:
-            return []
+            return _silent(exchange)
         if isinstance(result, api.response):
             return _encode(exchange, result)
         exchange.wait_for(result)
+        if exchange.bill is not None:
+            exchange.bill.pause()
         return exchange
 
     def _context(self, client: Client, header: RequestHeader) -> Context:
@@ -247,8 +262,33 @@ def _decode(exchange: Exchange, body: memoryview) -> Any:
 
 
 def _encode(exchange: Exchange, message: Any) -> Answer:
+    count_errors(exchange.meter, exchange.api.response, message)
+    answer = _encoded(exchange, message)
+    if exchange.bill is None:
+        return answer
+    told = exchange.bill.settle(exchange, sum(map(len, answer)), getattr(message, "throttle_time_ms", 0))
+    if told and hasattr(message, "throttle_time_ms"):
+        message.throttle_time_ms = told
+        answer = _encoded(exchange, message)
+    return answer
+
+
+def _silent(exchange: Exchange) -> Answer:
+    """The client expects no answer; it may have to wait for all that."""
+    if exchange.bill is not None:
+        exchange.bill.settle(exchange, 0)
+    return []
+
+
+def _passed_on(exchange: Exchange, answer: list[Any]) -> Answer:
+    """Another broker's answer."""
+    if exchange.bill is not None:
+        forwarded(exchange, answer)
+    return answer
+
+
+def _encoded(exchange: Exchange, message: Any) -> list[Any]:
     api, header = exchange.api, exchange.header
-    count_errors(exchange.meter, api.response, message)
     if api.encode is not None:
         body = api.encode(header.api_version, message)
         return frame_response(header.correlation_id, api.key, header.api_version, body)

@@ -16,6 +16,8 @@ from kompat.server.limits import Budget, Limits
 if TYPE_CHECKING:
     import ssl
 
+    from kompat.cluster.client_quotas import ClientQuotas
+
 log = logging.getLogger(__name__)
 
 MAX_SWEEP_SECONDS = 5.0
@@ -33,9 +35,15 @@ class Entrance:
 
 class Listener:
     def __init__(
-        self, dispatcher: Dispatcher, limits: Limits, *, on_left: Callable[[str], None] = lambda _: None
+        self,
+        dispatcher: Dispatcher,
+        limits: Limits,
+        *,
+        on_left: Callable[[str], None] = lambda _: None,
+        quotas: ClientQuotas | None = None,
     ) -> None:
-        """`on_left` hears of the connections that have ended, by their ids."""
+        """`on_left` hears of the connections that have ended, by their ids. `quotas`: of how many may come."""
+        self._quotas = quotas
         self.dispatcher = dispatcher
         self._on_left = on_left
         self.limits = limits
@@ -57,7 +65,11 @@ class Listener:
         May be called again, for other addresses. `entrance`: what is spoken there, if it is more than Kafka's protocol."""
         where: dict[str, Any] = {"sock": bound} if bound is not None else {"host": host or None, "port": port}
         if entrance is not None and entrance.tls is not None:
-            where |= {"ssl": entrance.tls, "ssl_handshake_timeout": HANDSHAKE_SECONDS, "ssl_shutdown_timeout": BYE_SECONDS}
+            where |= {
+                "ssl": entrance.tls,
+                "ssl_handshake_timeout": HANDSHAKE_SECONDS,
+                "ssl_shutdown_timeout": BYE_SECONDS,
+            }
         connect = entrance.connect if entrance is not None else Connection
         server = await self.loop.create_server(lambda: connect(self), **where, backlog=self.limits.accept_backlog)
         for each in server.sockets:
@@ -111,9 +123,17 @@ class Listener:
         self.accepted += 1
         self.connections.add(connection)
         if len(self.connections) <= self.limits.connections:
+            if self._quotas is not None and self._quotas.counts_connections:
+                self._count(self._quotas, connection)
             return True
         log.warning("too many connections, closing the newest", extra={"client": connection.client.connection_id})
         return False
+
+    def _count(self, quotas: ClientQuotas, connection: Connection) -> None:
+        seconds = quotas.connected(connection.client.host)
+        if seconds > 0:
+            log.info("too many connections from one address", extra={"client": connection.client.connection_id})
+            connection.turn_away(seconds)
 
     def left(self, connection: Connection) -> None:
         self.connections.discard(connection)

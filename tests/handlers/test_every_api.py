@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,11 +14,9 @@ from kompat.handlers.late import LateApi
 from kompat.protocol.codec import decode_request, encode_response, frame_response
 from kompat.protocol.messages import message_class
 from kompat.server.dispatch import Client, Dispatcher
+from tests.server.support import NO_SERVICES
 
 from . import samples, wire
-
-if TYPE_CHECKING:
-    from kompat.handlers.services import Services
 
 LATE = [api for api in APIS if isinstance(api, LateApi)]
 EVERY_VERSION = [
@@ -74,7 +72,7 @@ def test_an_exception_in_a_handler_is_answered_and_logged_once(
     broken = replace(api.load(), handle=_break, stamp=None)
     frame = wire.request_frame(samples.request(api.name, version), version)[4:]
 
-    answer = Dispatcher([broken], cast("Services", None)).dispatch(CLIENT, memoryview(bytearray(frame)))
+    answer = Dispatcher([broken], NO_SERVICES).dispatch(CLIENT, memoryview(bytearray(frame)))
 
     assert isinstance(answer, list)
     codes = wire.error_codes(wire.decode_response(api.name, version, b"".join(answer)[4:]))

@@ -7,6 +7,7 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, cast
 
 from kompat.errors import KafkaError
@@ -18,7 +19,8 @@ from kompat.server.listener import Listener
 
 PLAIN = 0  # an API key whose versions up to 8 have plain headers, as made-up APIs here do
 ERROR = 1_000_000
-NO_SERVICES = cast("Services", None)
+_NOTHING = SimpleNamespace(is_enabled=False)
+NO_SERVICES = cast("Services", SimpleNamespace(quotas=_NOTHING, authorizer=_NOTHING))
 
 
 @dataclass
