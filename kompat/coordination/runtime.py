@@ -82,6 +82,7 @@ class Runtime(Generic[M, R]):
         self._loading: asyncio.Task[None] | None = None
         self._is_loaded = False
         self._is_leading = is_leading
+        self.epoch = partition.leader_epoch  # that it leads in
         self.machine: M = make()
         can_snapshot = store is not None and isinstance(self.machine, Snapshotting)
         self._snapshots = Snapshots(store, codec) if store is not None and can_snapshot else None
@@ -95,8 +96,8 @@ class Runtime(Generic[M, R]):
         """Decide, and reply when all that the reply rests on is committed."""
         refusal: KafkaError | None = None
         try:
-            while not self._is_loaded or self._is_snapshot_due():
-                await (self._snapshot() if self._is_loaded else self._loaded())
+            while not self._is_ready or self._is_snapshot_due():
+                await (self._snapshot() if self._is_ready else self._loaded())
             if self._is_patient:
                 self._follow_clock()
             try:
@@ -121,7 +122,7 @@ class Runtime(Generic[M, R]):
 
     def run_now(self, command: Callable[[M], Decision[R, T]]) -> tuple[T, Pending] | None:
         """As `run`, without a coroutine: the reply, and the promise that it may be given. None: `run` has to wait first."""
-        if not self._is_loaded or self._is_snapshot_due():
+        if not self._is_ready or self._is_snapshot_due():
             return None
         if self._is_patient:
             self._follow_clock()
@@ -174,12 +175,20 @@ class Runtime(Generic[M, R]):
     # -- leading ---------------------------------------------------------------------------------------------------
     @property
     def is_leading(self) -> bool:
-        return self._is_leading
+        """In the epoch that it was told to lead in. The partition is the first to know that this is over: what is decided
+        until the runtime hears of it may contradict what the next leader has decided."""
+        partition = self.partition
+        return self._is_leading and partition.is_led and partition.leader_epoch == self.epoch
+
+    @property
+    def _is_ready(self) -> bool:
+        return self._is_loaded and self.is_leading
 
     def lead(self) -> asyncio.Task[None]:
         """This broker leads the partition from now on: take up what was under way."""
         self.resign()
         self._is_leading = True
+        self.epoch = self.partition.leader_epoch
         self._loading = loading = asyncio.ensure_future(self._load())
         loading.add_done_callback(self._taken_up)
         return loading
@@ -207,8 +216,8 @@ class Runtime(Generic[M, R]):
             self._tell(failure)
 
     async def _loaded(self) -> None:
-        while not self._is_loaded:
-            if not self._is_leading:
+        while not self._is_ready:
+            if not self.is_leading:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             if self._loading is None:
                 self._loading = asyncio.ensure_future(self._load())
@@ -281,7 +290,7 @@ class Runtime(Generic[M, R]):
 
     # -- time ------------------------------------------------------------------------------------------------------
     def _next_deadline(self) -> Millis | None:
-        if not self._is_leading:
+        if not self.is_leading:
             return None
         if not self._is_loaded:
             return Millis(0)
@@ -305,7 +314,7 @@ class Runtime(Generic[M, R]):
             if self._alarm is not None:
                 self._alarm.close()
             return
-        if not self._is_leading:
+        if not self.is_leading:
             return
         reply = await self.run(lambda machine: cast("Timed[R]", machine).tick(self._clock.now()))
         if self._ticked is not None:

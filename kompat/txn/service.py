@@ -314,13 +314,13 @@ class _Term:
 
     def __init__(self, runtime: Runtime[TransactionMachine, Record]) -> None:
         self.runtime = runtime
-        self.epoch = runtime.partition.leader_epoch
+        self.epoch = runtime.epoch
 
     @property
     def lasts(self) -> bool:
         """An operator may delete the topic, too."""
-        partition = self.runtime.partition
-        return self.runtime.is_leading and partition.leader_epoch == self.epoch and not partition.is_dropped
+        runtime = self.runtime
+        return runtime.is_leading and runtime.epoch == self.epoch and not runtime.partition.is_dropped
 
 
 class _Patience:

@@ -10,7 +10,7 @@ from kompat.coordination import reading
 from kompat.coordination.decision import Decision
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.partition import Partition, ReadResult
-from kompat.types import Millis, Offset
+from kompat.types import LeaderEpoch, Millis, Offset
 from tests.coordination.support import Added, Audience, Disk, Ledger, Node, TimedLedger, runtime_on
 
 WORDS = {ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR}
@@ -31,6 +31,25 @@ async def test_who_does_not_lead_refuses_commands_and_knows_nothing_until_it_doe
     await runtime.lead()
     assert await runtime.run(lambda m: m.look("a")) == 1
     assert audience.loads == 2
+    await node.close()
+
+
+async def test_who_has_lost_the_lead_answers_nobody_even_before_it_is_told() -> None:
+    """The partition is in another broker's epoch already; the news is still on its way."""
+    node, audience = Node(Disk()), Audience()
+    runtime = runtime_on(node, audience=audience, failures=WORDS)
+    await runtime.run(lambda m: m.add("a", 1))
+    runtime.partition.leader_epoch = LeaderEpoch(runtime.epoch + 1)
+
+    assert not runtime.is_leading
+    assert runtime.run_now(lambda m: m.look("a")) is None
+    for refused in (runtime.run(lambda m: m.look("a")), runtime.run(lambda m: m.add("a", 1)), runtime.load()):
+        with pytest.raises(KafkaError) as refusal:
+            await refused
+        assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+
+    await runtime.lead()  # it was this broker's after all
+    assert await runtime.run(lambda m: m.look("a")) == 1
     await node.close()
 
 
