@@ -20,11 +20,14 @@ from kompat.admin.limits import Bodies, Streams
 from kompat.admin.problems import FORBIDDEN, MEDIA_TYPE, UNAVAILABLE, Problem, problem_of
 from kompat.admin.requests import Caller, Requests
 from kompat.admin.route import JSON, Call, Route
+from kompat.admin.security import authenticate
 from kompat.errors import KafkaError, PeerError, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from kompat.admin.sampling import Sampler
+    from kompat.admin.telling import Telling
     from kompat.handlers.services import Services
 
 log = logging.getLogger(__name__)
@@ -41,10 +44,13 @@ Authenticate = Callable[[Request], Awaitable[str]]
 class Application:
     """Serves routes. Until the broker is up it has no services, and all but the open routes are told to wait."""
 
-    def __init__(self, routes: Iterable[Route], *, max_streams: int, authenticate: Authenticate) -> None:
+    def __init__(self, routes: Iterable[Route], *, max_streams: int) -> None:
         self.routes = sorted(routes, key=_order)
         self.services: Services | None = None
         self.requests: Requests | None = None
+        self.telling: Telling | None = None
+        self.sampler: Sampler | None = None
+        self._made: dict[Any, Any] = {}
         self.local_address = ("127.0.0.1", 0)  # of Kafka's port
         self.stopping = asyncio.Event()
         self.streams = Streams(max_streams)
@@ -53,9 +59,10 @@ class Application:
         paths = [Path(route.path, self._endpoint(route), methods=[route.method]) for route in self.routes]
         self.asgi: ASGIApp = _unescaped(Starlette(routes=paths, exception_handlers={HTTPException: _refused}))
 
-    def serve(self, services: Services, local_address: tuple[str, int]) -> None:
+    def serve(self, services: Services, local_address: tuple[str, int], telling: Telling, sampler: Sampler) -> None:
         """The broker is up."""
         self.services = services
+        self.telling, self.sampler = telling, sampler
         self.requests = Requests(services)
         self.local_address = local_address
 
@@ -81,7 +88,7 @@ class Application:
                 )
             caller = Caller()
         else:
-            principal = Caller().principal if route.is_open else await self._authenticate(request)
+            principal = Caller().principal if route.is_open else await authenticate(self.services, request)
             host = request.client.host if request.client is not None else "127.0.0.1"
             caller = Caller(principal, host, self.local_address)
         path, query = decode_path(request.path_params), decode_query(route.query, request.scope["query_string"])
@@ -98,6 +105,9 @@ class Application:
         call = Call(
             services=cast("Services", self.services),  # only open routes are called before there are any
             requests=cast("Requests", self.requests),
+            telling=cast("Telling", self.telling),
+            sampler=cast("Sampler", self.sampler),
+            made=self._made,
             caller=caller,
             path=path,
             query=query,

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from kompat.admin.app import Application
+from kompat.admin.route import Route
 from kompat.admin.routes import all_routes
-from kompat.admin.security import Security
 from kompat.admin.serving import Serving
 
 if TYPE_CHECKING:
     from kompat.config.broker import BrokerConfig
 
 
+@cache
+def routes() -> list[Route]:
+    return all_routes()
+
+
 def build(config: BrokerConfig) -> Serving:
-    security = Security()
-    application = Application(
-        all_routes(), max_streams=config["kompat.http.max.streams"], authenticate=security.authenticate
-    )
-    security.application = application
+    application = Application(routes(), max_streams=config["kompat.http.max.streams"])
     return Serving(application, config["kompat.http.max.connections"])

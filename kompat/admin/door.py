@@ -10,8 +10,11 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kompat.admin.sampling import Sampler
+from kompat.admin.telling import Telling
 from kompat.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ class Door:
         self._socket: socket.socket | None = None
         self._opening: asyncio.Task[None] | None = None
         self._serving: Serving | None = None
-        self._up: tuple[Services, tuple[str, int]] | None = None
+        self._up: tuple[Services, tuple[str, int], Telling, Sampler] | None = None
         self.endpoint: tuple[str, int] | None = None  # None: there is no door
 
     @property
@@ -60,20 +63,28 @@ class Door:
         self._loop.add_reader(self._socket.fileno(), self._knocked)
 
     def serve(self, services: Services, kafka: tuple[str, int]) -> None:
-        """The broker is up. `kafka`: where it listens for clients."""
-        self._up = (services, kafka)
+        """The broker is up. `kafka`: where it listens for clients. Other brokers may ask it, even if it has no door."""
+        sampler = Sampler(services.meters, services.clock)
+        self._up = (services, kafka, Telling(services, self.address, sampler), sampler)
+        if self._socket is not None:
+            sampler.start()
         if self._serving is not None:
-            self._serving.application.serve(services, kafka)
+            self._serving.application.serve(*self._up)
 
     def _knocked(self) -> None:
         if self._socket is not None:
             self._loop.remove_reader(self._socket.fileno())
-            self._opening = asyncio.ensure_future(self._open(self._socket))
+            self._opening = asyncio.ensure_future(self._try_to_open(self._socket))
+
+    async def _try_to_open(self, bound: socket.socket) -> None:
+        try:
+            await self._open(bound)
+        except Exception:
+            log.exception("the HTTP door cannot be opened")
+            bound.close()  # whoever knocks hears of it at once
 
     async def _open(self, bound: socket.socket) -> None:
-        await asyncio.to_thread(_load)
-        from kompat.admin.build import build
-
+        build = await asyncio.to_thread(_load)
         self._serving = build(self._config)
         if self._up is not None:
             self._serving.application.serve(*self._up)
@@ -81,6 +92,8 @@ class Door:
 
     async def close(self) -> None:
         """Drain, and let go of the port."""
+        if self._up is not None:
+            self._up[-1].close()
         if self._socket is None:
             return
         if self._opening is None:
@@ -94,9 +107,12 @@ class Door:
         self._socket = None
 
 
-def _load() -> None:
+def _load() -> Callable[[BrokerConfig], Serving]:
     """Imports what takes long, beside the event loop."""
-    import kompat.admin.build  # noqa: F401
+    from kompat.admin.build import build, routes
+
+    routes()
+    return build
 
 
 def _listening(host: str, port: int) -> socket.socket:

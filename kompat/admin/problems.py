@@ -176,7 +176,9 @@ def _of_kafka(error: KafkaError) -> Problem:
     reason = reason if reason.endswith((".", "!", "?")) else f"{reason}."
     advice = _ADVICE.get(error.code, _ADVICE_BY_STATUS.get(status, ""))
     headers = {"retry-after": str(RETRY_SECONDS)} if status in (UNAVAILABLE, TOO_MANY) else {}
-    return Problem(status, f"{reason[:1].upper()}{reason[1:]} {advice}".strip(), code=error.code.name, headers=headers)
+    if reason.partition(" ")[0].isalpha():  # not the name of a setting
+        reason = reason[:1].upper() + reason[1:]
+    return Problem(status, f"{reason} {advice}".strip(), code=error.code.name, headers=headers)
 
 
 def check(code: int, message: str | None = None) -> None:

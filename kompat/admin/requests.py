@@ -37,17 +37,17 @@ _CLIENT_SIZE = Struct(">H")
 _numbers = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Caller:
     """Who asks, and from where."""
 
     principal: str = "User:ANONYMOUS"
-    host: str = "127.0.0.1"
+    client_host: str = "127.0.0.1"
     local_address: tuple[str, int] = ("127.0.0.1", 0)  # of Kafka's port, as this broker knows it
 
     @property
     def connection_id(self) -> str:
-        return f"http-{self.host}"
+        return f"http-{self.client_host}"
 
 
 class Requests:
@@ -77,7 +77,7 @@ class Requests:
             services=self._services,
             api_version=version,
             client_id=CLIENT_ID,
-            client_host=caller.host,
+            client_host=caller.client_host,
             connection_id=caller.connection_id,
             local_address=caller.local_address,
             principal=caller.principal,
@@ -154,7 +154,7 @@ _BY_HAND = {"ProduceRequest": 0, "FetchRequest": 1}  # whose classes have no sch
 
 def _frame(caller: Caller, api: Api[Any, Any], version: int, message: Any) -> list[Buffer]:
     """As `server.forwarding` reads it: who the client is, then its request."""
-    told = json.dumps([caller.host, caller.connection_id, caller.local_address, caller.principal]).encode()
+    told = json.dumps([caller.client_host, caller.connection_id, caller.local_address, caller.principal]).encode()
     request = encode_request(
         classes(api.key)[0], version, message, correlation_id=next(_numbers) & 0x7FFFFFFF, client_id=CLIENT_ID
     )

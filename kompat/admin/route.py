@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kompat.security.acls import CLUSTER_NAME, Kind, Operation
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from kompat.admin.limits import Streams
     from kompat.admin.requests import Caller, Requests
+    from kompat.admin.sampling import Sampler
+    from kompat.admin.telling import Telling
     from kompat.handlers.services import Services
     from kompat.types import NodeId
+
+T = TypeVar("T")
 
 JSON = "application/json"
 
@@ -43,6 +49,9 @@ class Call:
 
     services: Services
     requests: Requests
+    telling: Telling  # what other brokers know of themselves
+    sampler: Sampler
+    made: dict[Any, Any]  # see `once`
     caller: Caller
     path: dict[str, Any]
     query: Any
@@ -54,6 +63,17 @@ class Call:
     @property
     def principal(self) -> str:
         return self.caller.principal
+
+    def once(self, make: Callable[[Services], T]) -> T:
+        """What `make` gives, made when it is first asked for and kept as long as the broker runs."""
+        if make not in self.made:
+            self.made[make] = make(self.services)
+        found: T = self.made[make]
+        return found
+
+    def require(self, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> None:
+        """Raises the error of Kafka's where the caller may not; for what no handler of Kafka's judges."""
+        self.services.authorizer.require(self.caller, operation, kind, name)
 
     async def send(self, message: Any, *, to: NodeId | None = None, version: int | None = None) -> Any:
         """Make a Kafka request as the caller: the response, whose error codes are the route's to judge."""

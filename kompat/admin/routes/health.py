@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from typing import Literal
 
@@ -77,10 +78,10 @@ async def version(call: Call) -> Version:
     )
 
 
-async def openapi(call: Call) -> Response:
+async def openapi(_: Call) -> Response:
     from kompat.admin.openapi import document
 
-    return Response(document(), media_type="application/json")
+    return Response(await asyncio.to_thread(document), media_type="application/json")
 
 
 ROUTES = [
