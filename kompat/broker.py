@@ -7,7 +7,7 @@ import logging
 import random
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from kompat.cluster.calls import Call
 from kompat.cluster.client_quotas import ClientQuotas
 from kompat.cluster.names import KOMPAT_TRACE, is_internal
 from kompat.cluster.service import ClusterService
-from kompat.cluster.state import Address
+from kompat.cluster.state import Address, ResourceType
 from kompat.cluster.users import Users
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
@@ -38,12 +38,13 @@ from kompat.handlers.transactional_produce import Turns
 from kompat.log.cleaning import CleanerSettings
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
-from kompat.meters import Meters
+from kompat.meters import LoopLag, Meters
 from kompat.server.dispatch import Dispatcher
 from kompat.server.forwarding import Forwarded
 from kompat.server.limits import Limits
 from kompat.server.listener import Listener
 from kompat.server.listeners import Listeners
+from kompat.telemetry.service import Telemetry
 from kompat.types import Millis, NodeId
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Broker:
             )
             services.fetch_room.unread = listener.unread_bytes
             self._count_connections(listener)
+            self._built.callback(LoopLag(self.meters.loop_lag, asyncio.get_running_loop()).close)
             await self._listen(listener, services.users)
             # Before connections are drained: members may wait for their group longer than anybody waits for a stop.
             self._built.callback(services.groups.dismiss)
@@ -160,6 +162,7 @@ class Broker:
             groups=coordinators.groups,
             transactions=coordinators.transactions,
             shares=coordinators.shares,
+            telemetry=_telemetry(clock, cluster),
             delays=delays,
             queues=QueueService(cluster, coordinators.shares, far),
             dead_letters=DeadLetterService(cluster, logs, clock, extensions.tracer, coordinators.courier),
@@ -254,6 +257,14 @@ async def _close_logs(logs: Logs) -> None:
     except KafkaError as error:
         # What was acknowledged is written; only the next start takes longer.
         log.warning("the logs could not be closed in good order", extra={"reason": error})
+
+
+def _telemetry(clock: Clock, cluster: ClusterService) -> Telemetry:
+    def subscriptions() -> list[Mapping[str, str]]:
+        found = cluster.image.configs.items()
+        return [settings for resource, settings in found if resource.type is ResourceType.CLIENT_METRICS]
+
+    return Telemetry(clock, subscriptions, lambda: cluster.metadata_offset)
 
 
 def is_clustered(config: BrokerConfig) -> bool:

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from typing import Final
+from time import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 # Seconds. A request that waits for others to write, or for records to come, takes long without being slow.
 LATENCIES: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 MOST_TOPICS: Final = 1_000  # counted by name; those that come later are counted together
+SAMPLE_SECONDS: Final = 0.25
 OTHER: Final = "(other)"  # no topic can be called so
 
 
@@ -71,6 +76,7 @@ class Meters:
     """All of a broker's."""
 
     def __init__(self) -> None:
+        self.started = time()
         self._apis: dict[int, ApiMeter] = {}
         self._topics: dict[str, TopicMeter] = {}
         self._other = TopicMeter()
@@ -79,6 +85,8 @@ class Meters:
         self.connections: Callable[[], int] = int
         self.connections_accepted: Callable[[], int] = int
         self.bytes_under_way: Callable[[], int] = int
+        self.fired: Callable[[], int] = int  # delayed records that were delivered
+        self.released: Callable[[], int] = int  # records that have left their lanes
 
     # -- requests --------------------------------------------------------------------------------------------------
     def api(self, key: int, name: str) -> ApiMeter:
@@ -113,3 +121,23 @@ class Meters:
         """With what is counted together, where there is any."""
         other = self._other
         return {**self._topics, OTHER: other} if other.partitions or other.bytes_in or other.bytes_out else self._topics
+
+
+class LoopLag:
+    """Looks from time to time how late the event loop comes to a timer: so long does everything wait that is due."""
+
+    def __init__(self, histogram: Histogram, loop: AbstractEventLoop) -> None:
+        self._histogram = histogram
+        self._loop = loop
+        self._sample()
+
+    def _sample(self) -> None:
+        self._due = self._loop.time() + SAMPLE_SECONDS
+        self._timer = self._loop.call_later(SAMPLE_SECONDS, self._ring)
+
+    def _ring(self) -> None:
+        self._histogram.took(max(0.0, self._loop.time() - self._due))
+        self._sample()
+
+    def close(self) -> None:
+        self._timer.cancel()

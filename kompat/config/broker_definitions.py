@@ -99,6 +99,7 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("socket.request.max.bytes", "int", "104857600", "1..", "", "The largest request; a longer one closes the connection."),
     ("socket.send.buffer.bytes", "int", "102400", "", "", "The send buffer of a socket; -1 leaves it to the operating system."),
     ("super.users", "string", "", "", "hidden", "Those who may do everything, whatever ACLs say: principals like `User:admin`, separated by semicolons."),
+    ("telemetry.max.bytes", "int", "1048576", "1..", "", "The most that a client may push of its metrics at a time, compressed or not."),
     ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "int", "10000", "1..", "", "How often transactions past their time-out are looked for. Without effect in kompat."),
     ("transaction.max.timeout.ms", "int", "900000", "1..", "", "The longest transaction time-out a producer may ask for."),
     ("transaction.partition.verification.enable", "bool", "true", "", "cluster", "Check that a transactional write belongs to an open transaction."),

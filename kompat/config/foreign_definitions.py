@@ -181,7 +181,6 @@ IGNORED: tuple[tuple[str, str, str | None, str, str], ...] = (
     ("ssl.secure.random.implementation", "string", None, "", "broker"),
     ("ssl.trustmanager.algorithm", "string", "PKIX", "", "broker"),
     ("ssl.truststore.password", "password", None, "", "broker"),
-    ("telemetry.max.bytes", "int", "1048576", "1..", ""),
     ("transaction.state.log.load.buffer.size", "int", "5242880", "1..", ""),
     ("unclean.leader.election.interval.ms", "long", "300000", "1..", "hidden"),
     ("unstable.api.versions.enable", "bool", "false", "", "hidden"),

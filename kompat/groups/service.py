@@ -173,6 +173,10 @@ class GroupService:
         found = [runtime.machine.furthest_offset(topic, partition) for runtime in self._shards.opened()]
         return max((Offset(offset) for offset in found if offset is not None), default=None)
 
+    def coordinated(self) -> list[GroupMachine]:
+        """The groups that this broker coordinates, as far as they are loaded."""
+        return [runtime.machine for runtime in self._shards.opened()]
+
     # -- members ---------------------------------------------------------------------------------------------------
     async def home_of(self, group_id: str) -> int:
         """The partition of the offsets that a group lives in, whoever coordinates it."""

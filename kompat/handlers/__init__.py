@@ -59,6 +59,8 @@ APIS: tuple[Api[Any, Any], ...] = (
     late(66, "ListTransactions", 0, 2),
     late(68, "ConsumerGroupHeartbeat", 0, 1),
     late(69, "ConsumerGroupDescribe", 0, 1),
+    late(71, "GetTelemetrySubscriptions", 0, 0),
+    late(72, "PushTelemetry", 0, 0),
     late(74, "ListConfigResources", 0, 1),
     late(75, "DescribeTopicPartitions", 0, 0),
     late(76, "ShareGroupHeartbeat", 1, 1),

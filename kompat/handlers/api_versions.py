@@ -25,6 +25,7 @@ def handle(ctx: Context, req: ApiVersionsRequest) -> ApiVersionsResponse:
         SOFTWARE.fullmatch(req.client_software_name) and SOFTWARE.fullmatch(req.client_software_version)
     ):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
+    ctx.services.telemetry.greeted(ctx.connection_id, req.client_software_name, req.client_software_version)
     lowest = 0 if ctx.api_version >= FIRST_VERSION_WITH_LEVEL_ZERO else 1
     supported = features.supported()
     return ApiVersionsResponse(

@@ -74,6 +74,8 @@ KAFKA = (
     (66, "ListTransactions", 0, 2),
     (68, "ConsumerGroupHeartbeat", 0, 1),
     (69, "ConsumerGroupDescribe", 0, 1),
+    (71, "GetTelemetrySubscriptions", 0, 0),  # this and the next where a plug-in takes what clients push
+    (72, "PushTelemetry", 0, 0),
     (74, "ListConfigResources", 0, 1),
     (75, "DescribeTopicPartitions", 0, 0),
     (76, "ShareGroupHeartbeat", 1, 1),

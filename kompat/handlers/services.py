@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kompat.share.service import ShareService
     from kompat.txn.service import TransactionService
     from kompat.types import NodeId
+    from kompat.telemetry.service import Telemetry
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Services:
     shares: ShareService
     delays: FarDelays
     queues: QueueService
+    telemetry: Telemetry
     dead_letters: DeadLetterService
     lanes: FarLanes
     tracer: Tracer
@@ -55,3 +57,8 @@ class Services:
     authorizer: Authorizer
     quotas: ClientQuotas
     meters: Meters = field(default_factory=Meters)
+
+    def disconnected(self, connection_id: str) -> None:
+        """A client's connection has ended."""
+        self.shares.disconnected(connection_id)
+        self.telemetry.left(connection_id)

@@ -123,6 +123,19 @@ class Database:
         except Exception as error:
             raise StorageError(f"the database could not be copied: {error}") from error
 
+    def families(self) -> tuple[str, ...]:
+        return FAMILIES
+
+    def tells(self, name: str, family: str = "default") -> int:
+        """One of RocksDB's own figures; 0 where it does not have it, or is closed."""
+        if not self.is_open:
+            return 0
+        value: int | None = getattr(self, family).property_int_value(f"rocksdb.{name}")
+        if value is None:
+            text = getattr(self, family).property_value(f"rocksdb.{name}")
+            value = int(text) if text else 0
+        return value
+
     def flush(self) -> None:
         """Empty the memtables, so that the next start has nothing to replay."""
         try:

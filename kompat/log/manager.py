@@ -15,6 +15,7 @@ from kompat.log.cache import TailCache
 from kompat.log.cleaning import Cleaner, CleanerSettings
 from kompat.log.commit import GroupCommit, Pending
 from kompat.log.partition import Partition
+from kompat.log.read_ahead import ReadAhead
 from kompat.log.store import LogStore
 from kompat.meters import Meters
 from kompat.types import LogId, Millis
@@ -50,6 +51,7 @@ class Logs:
         self._settings = settings or LogSettings()
         self._meters = meters or Meters()
         self._cache = TailCache(self._settings.cache_bytes)
+        self._read_ahead = ReadAhead()
         self._cleaner = Cleaner(self._settings.cleaner)
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
@@ -71,6 +73,14 @@ class Logs:
 
     def __len__(self) -> int:
         return len(self._by_id)
+
+    @property
+    def store(self) -> LogStore:
+        return self._store
+
+    @property
+    def cached_bytes(self) -> int:
+        return self._cache.size
 
     # -- opening and dropping --------------------------------------------------------------------------------------
     def extend(self, extend: Callable[[Partition], None]) -> None:
@@ -110,6 +120,7 @@ class Logs:
             config=config,
             clock=self._clock,
             cache=self._cache,
+            read_ahead=self._read_ahead,
         )
 
     def drop(self, log_id: LogId) -> Pending:

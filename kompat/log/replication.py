@@ -112,6 +112,9 @@ class Replication:
     def all(self) -> Iterable[Replica]:
         return self._replicas.values()
 
+    def __len__(self) -> int:
+        return len(self._replicas)
+
     @property
     def proposals(self) -> int:
         """Entries that this broker, as a leader, has given to Raft since the start."""

@@ -36,7 +36,7 @@ class RocksStore:
 
     def __init__(self, directory: str, *, reserve_bytes: int = 0, max_open_files: int = 256) -> None:
         """Raises StorageError where another broker works here, DamagedData where the database contradicts itself."""
-        self._directory = directory
+        self.directory = directory
         self._reserve = reserve_bytes
         try:
             self._lock = DirectoryLock(directory)
@@ -56,10 +56,10 @@ class RocksStore:
         if self.lost_power:
             logger.warning(
                 "the machine stopped while a broker worked in %s: what was not synced may be lost; checking the ends of its logs",
-                self._directory,
+                self.directory,
             )
-        self.database = Database(os.path.join(self._directory, "db"), self._ending)
-        self.values = ValueLog(os.path.join(self._directory, "values"), max_open_files)
+        self.database = Database(os.path.join(self.directory, "db"), self._ending)
+        self.values = ValueLog(os.path.join(self.directory, "values"), max_open_files)
         self._collector = Collector(self.database, self.values)
         self._collector.recover()
         self._partitions: dict[LogId, RocksPartition] = {}
@@ -155,7 +155,7 @@ class RocksStore:
             raise
 
     def _reopen(self) -> None:
-        logger.warning("opening the database in %s anew, after a write that failed", self._directory)
+        logger.warning("opening the database in %s anew, after a write that failed", self.directory)
         self.is_refusing = True  # unless it succeeds: a turn must not be built on a closed database
         self.database.reopen()
         self.is_refusing = self._sync_failure is not None
@@ -191,7 +191,7 @@ class RocksStore:
                 self._next_check = time.monotonic() + CHECK_EVERY
                 self._reopen()
         if self.is_refusing:
-            raise StorageError(f"{self._directory} has less than {self._reserve} bytes free")
+            raise StorageError(f"{self.directory} has less than {self._reserve} bytes free")
 
     def require_room(self) -> None:
         if self.is_refusing:
@@ -203,7 +203,7 @@ class RocksStore:
         self.is_refusing = self._sync_failure is not None or self._free() < self._reserve
 
     def _free(self) -> int:
-        status = os.statvfs(self._directory)
+        status = os.statvfs(self.directory)
         return status.f_bavail * status.f_frsize
 
     def sync(self) -> None:
@@ -215,7 +215,7 @@ class RocksStore:
             self._sync()
         except StorageError as error:
             self._sync_failure = (
-                f"{self._directory} could not be synced ({error}): check the disk, then restart the broker"
+                f"{self.directory} could not be synced ({error}): check the disk, then restart the broker"
             )
             self.is_refusing = True
             logger.exception("no more writes are taken")
@@ -240,7 +240,7 @@ class RocksStore:
                 self.database.copy_to(os.path.join(directory, "db"))
                 self.values.copy_to(os.path.join(directory, "values"))
         except OSError as error:
-            raise StorageError(f"{self._directory} could not be copied: {error}") from error
+            raise StorageError(f"{self.directory} could not be copied: {error}") from error
 
     def close(self) -> None:
         """What is staged and not flushed is discarded."""

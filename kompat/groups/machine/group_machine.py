@@ -129,6 +129,14 @@ class GroupMachine:
         """The highest offset that any group has committed."""
         return self._stored_offsets.furthest(topic, partition)
 
+    def committed_offsets(self) -> list[tuple[str, str, int, int]]:
+        """Group, topic, partition and offset of all that is committed."""
+        return self._stored_offsets.all()
+
+    @property
+    def group_count(self) -> int:
+        return len(self._state.groups)
+
     def clock_moved(self, by: int) -> None:
         """Sessions and rebalances go on as if nothing had happened; what is written down has the clock's time."""
         self._state.timers.shift(by)

@@ -58,6 +58,15 @@ class Offsets:
             if self.find(group_id, topic, partition) is None:
                 yield topic, partition
 
+    def all(self) -> list[tuple[str, str, int, int]]:
+        """Group, topic, partition and offset of all that is committed."""
+        return [
+            (group_id, topic, partition, stored.value.offset)
+            for group_id, topics in self._by_group.items()
+            for topic, partitions in topics.items()
+            for partition, stored in partitions.items()
+        ]
+
     def of_topic(self, topic: str) -> Iterator[tuple[str, int, OffsetCommitValue]]:
         """Group, partition and offset of all that is kept for a topic."""
         for group_id, topics in self._by_group.items():

@@ -1,0 +1,103 @@
+"""One walk over all partitions: who leads, who is in sync, what they hold, and what waits in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kompat.extensions.intake import PartitionIntake
+from kompat.extensions.lanes import BY_PRIORITY, CLASSES
+from kompat.extensions.parked import NEVER
+from kompat.log.replica import Replica
+from kompat.meters import OTHER
+from kompat.types import NodeId
+
+if TYPE_CHECKING:
+    from kompat.handlers.services import Services
+    from kompat.log.partition import Partition
+    from kompat.metrics.page import Page
+
+DEAD_LETTERS = "dlq."
+
+
+class Walk:
+    def __init__(self, page: Page, services: Services) -> None:
+        self._page = page
+        self._services = services
+        self._named = services.meters.topics  # the others are counted together
+        self._bytes: Counter[str] = Counter()
+        self._letters: Counter[str] = Counter()
+        self._lanes: Counter[tuple[str, int]] = Counter()
+        self._led = self._under_replicated = self._under_min = 0
+        self._waiting = self._undecided = self._parked_bytes = 0
+        self._next_due = NEVER
+        self._lag: dict[NodeId, int] = {}
+
+    def gather(self) -> Iterator[None]:
+        logs = list(self._services.logs.all())
+        for log in logs:
+            if not log.is_dropped:
+                self._look(log)
+            yield
+        self._tell(len(logs))
+
+    def _look(self, log: Partition) -> None:
+        name = log.topic if log.topic in self._named else OTHER
+        self._bytes[name] += log.size
+        if not log.is_led:
+            return
+        self._led += 1
+        if isinstance(log.replica, Replica):
+            self._look_at_replicas(log, log.replica)
+        elif log.config.min_insync_replicas > 1:
+            self._under_min += 1
+        if name != OTHER:
+            self._page.add("kompat_partition_end_offset", log.high_watermark, log.topic, str(log.index))
+        if log.topic.startswith(DEAD_LETTERS):
+            self._letters[name] += log.high_watermark - log.log_start_offset
+        if isinstance(log.intake, PartitionIntake):
+            self._look_at_waiting(log, log.intake, name)
+
+    def _look_at_replicas(self, log: Partition, replica: Replica) -> None:
+        in_sync = len(replica.in_sync())
+        self._under_replicated += in_sync < len(replica.voters) + len(replica.learners)
+        self._under_min += in_sync < log.config.min_insync_replicas
+        last = replica.log.last
+        for peer in replica.group.status().peers:
+            node = NodeId(peer.id)
+            if node != self._services.node_id:
+                self._lag[node] = max(self._lag.get(node, 0), last - peer.matched)
+
+    def _look_at_waiting(self, log: Partition, intake: PartitionIntake, name: str) -> None:
+        parked = intake.summary
+        self._waiting += parked.waiting
+        self._undecided += parked.undecided
+        self._parked_bytes += parked.size
+        if parked.waiting:
+            self._next_due = min(self._next_due, parked.none_before)
+        if log.config.kompat_delivery_order == BY_PRIORITY:
+            for priority in range(CLASSES):
+                self._lanes[name, priority] += intake.lanes.summary.lanes[priority].count
+
+    def _tell(self, partitions: int) -> None:
+        page, late = self._page, self._services.clock.now() - self._next_due
+        for name, value in (
+            ("kompat_partitions", partitions),
+            ("kompat_leader_partitions", self._led),
+            ("kompat_under_replicated_partitions", self._under_replicated),
+            ("kompat_under_min_isr_partitions", self._under_min),
+            ("kompat_delayed_records", self._waiting),
+            ("kompat_delayed_undecided_records", self._undecided),
+            ("kompat_delayed_bytes", self._parked_bytes),
+            ("kompat_delayed_overdue_seconds", max(0, late) / 1000),
+        ):
+            page.add(name, value)
+        for topic, size in self._bytes.items():
+            page.add("kompat_topic_log_bytes", size, topic)
+        for topic, count in self._letters.items():
+            page.add("kompat_dead_letter_records", count, topic)
+        for (topic, priority), count in self._lanes.items():
+            page.add("kompat_lane_records", count, topic, str(priority))
+        for node, lag in self._lag.items():
+            page.add("kompat_raft_follower_lag_entries", lag, str(node))
