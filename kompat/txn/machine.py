@@ -174,7 +174,11 @@ class TransactionMachine:
         if bumping and not retried and known.state in PREPARED:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         if _already_ended(known, commit=commit, bumping=bumping, retried=retried):
-            return Decision([], Producer(known.producer_id, known.producer_epoch))
+            # Written down once more, for only what is committed is answered. A broker that has lost the lead and does not know it
+            # may take the end of the next transaction, of which it has not heard, for that of the last one.
+            return Decision(
+                [Changed(replace(known, updated_ms=now))], Producer(known.producer_id, known.producer_epoch)
+            )
         next_id = _given(fresh_id) if bumping and known.epoch_exhausted else NO_PRODUCER_ID
         prepared = _prepared(known, commit=commit, client_version=client_version, next_id=next_id, now=now)
         if next_id != NO_PRODUCER_ID:

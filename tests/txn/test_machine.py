@@ -1,6 +1,7 @@
 """The transaction coordinator's rules."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -174,6 +175,21 @@ def test_a_retried_end_gets_the_answer_of_the_first() -> None:
     c.complete()
     assert c.end(producer) == following
     assert refused(lambda: c.end(producer, commit=False)) is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_retried_end_is_answered_only_by_who_can_still_write(version: int) -> None:
+    """Else a coordinator that was paused tells the end of a transaction that it has never heard of."""
+    c = Coordinator()
+    producer = c.init()
+    c.add(producer, P0, version=version)
+    c.end(producer, version=version)
+    c.complete()
+    before, known = len(c.log), c.transaction
+    c.now = Millis(NOW + 1)
+    c.end(producer, version=version)
+
+    assert c.log[before:] == [Changed(replace(known, updated_ms=c.now))]
 
 
 def test_a_prepared_commit_cannot_be_aborted() -> None:
