@@ -31,6 +31,8 @@ def kompat(tmp_path: Path) -> Start:
             "start",
             "--port",
             str(free_port()),
+            "--http-port",
+            "none",
             "--data",
             str(tmp_path / "data"),
             *arguments,

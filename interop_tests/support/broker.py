@@ -147,10 +147,11 @@ def external() -> External | None:
 
 @contextlib.contextmanager
 def running(
-    home: Path, settings: Mapping[str, str] | None = None, *, data: Path | str | None = None
+    home: Path, settings: Mapping[str, str] | None = None, *, data: Path | str | None = None, http: bool = False
 ) -> Iterator[Broker]:
     """A started broker that is gone afterwards, however the test ended."""
     broker = Broker(home, settings, data=data)
+    broker.http_port = free_port() if http else None
     try:
         broker.start()
         yield broker

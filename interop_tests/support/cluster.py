@@ -15,12 +15,13 @@ SECRET = "only the brokers of this cluster know it"  # noqa: S105 - it guards a 
 
 
 class Cluster:
-    def __init__(self, home: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, home: Path, settings: Mapping[str, str] | None = None, *, http: bool = False) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
         self.settings = dict(settings or {})
         self.secret = home / "secret"
         self.secret.write_text(SECRET)
+        self.has_http = http
         self.brokers: dict[int, Broker] = {}
         self._peers: dict[int, int] = {}  # the port where others find it
 
@@ -37,6 +38,8 @@ class Cluster:
         self._peers.setdefault(number, free_port())
         broker = self.brokers.get(number) or Broker(self.home / f"broker-{number}", self.settings)
         self.brokers[number] = broker
+        if self.has_http and broker.http_port is None:
+            broker.http_port = free_port()
         self.tell(number, known)
         return broker
 
@@ -111,8 +114,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster_of(home: Path, count: int, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    cluster = Cluster(home, settings)
+def cluster_of(
+    home: Path, count: int, settings: Mapping[str, str] | None = None, *, http: bool = False
+) -> Iterator[Cluster]:
+    cluster = Cluster(home, settings, http=http)
     try:
         if count:
             cluster.found(count)
