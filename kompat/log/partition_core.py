@@ -16,6 +16,7 @@ from kompat.log.commit import GroupCommit, Pending
 from kompat.log.demand import Demand
 from kompat.log.intake import Intake, StateWrite
 from kompat.log.producers import Producers
+from kompat.log.read_ahead import ReadAhead
 from kompat.log.replicated import Replicated
 from kompat.log.segments import Segment, Segments
 from kompat.log.store import PartitionStore
@@ -39,6 +40,7 @@ class LogCore:
         "_commit",
         "_jitter",
         "_newest",
+        "_read_ahead",
         "_since_checkpoint",
         "_since_index",
         "_tail",
@@ -73,6 +75,7 @@ class LogCore:
         config: TopicConfig,
         clock: Clock,
         cache: TailCache,
+        read_ahead: ReadAhead | None = None,
     ) -> None:
         """Recover the partition from its store."""
         self.log_id = log_id
@@ -83,6 +86,7 @@ class LogCore:
         self._commit = commit
         self._clock = clock
         self._cache = cache
+        self._read_ahead = read_ahead or ReadAhead(limit=0)
         self.is_dropped = False
         self.intake: Intake | None = None  # set from above, where extensions are heeded
         self.demand: Demand | None = None  # set from above, while records are held back for those who ask

@@ -8,6 +8,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.log import lookup
 from kompat.log.aborted import Aborted
 from kompat.log.partition_core import LogCore
+from kompat.log.read_ahead import Found
 from kompat.log.results import FoundOffset, Isolation, ReadResult
 from kompat.log.shells import after_shells, is_shell
 from kompat.log.store import PartitionStore
@@ -17,8 +18,6 @@ SMALL = 4096  # batches below this are joined for the way out, where there are m
 MANY = 8
 READS_PAST_SHELLS = 4
 ERROR_TO_TELL = 1 << 62  # as many bytes as any request waits for
-
-Found = tuple[list[Buffer], int, Offset]  # batches, their size, and the offset after them
 
 
 class Reading(LogCore):
@@ -37,7 +36,11 @@ class Reading(LogCore):
             return self._result([], 0, offset, offset, isolation)
         found = self._tail.read(offset, max_bytes, end)
         if found is None:
-            return None
+            ahead = self._read_ahead.find(self.log_id, offset, max_bytes, end)
+            if ahead is None:
+                return None
+            self._go_on(ahead, max_bytes, end)
+            return self._result(ahead[0], ahead[1], offset, ahead[2], isolation)
         if is_shell(found[0][0]):
             found = _past_shells(found, end, lambda start: self._tail.read(start, max_bytes, end))
         buffers, size, next_offset = found
@@ -54,11 +57,27 @@ class Reading(LogCore):
         end = self._readable_end(offset, isolation)
         if offset >= end:
             return self._result([], 0, offset, offset, isolation)
-        buffers, size, next_offset = await self._in_thread(lambda: _read_store(self.store, offset, max_bytes, end))
+        found = await self._read_ahead.join(self.log_id, offset, max_bytes, end)
+        is_going_on = found is not None or self._read_ahead.is_next(self.log_id, offset)
+        if found is None:
+            found = await self._in_thread(lambda: _read_store(self.store, offset, max_bytes, end))
         self._readable_end(offset, isolation)  # the log's start may have moved meanwhile
+        if is_going_on:
+            self._go_on(found, max_bytes, end)
+        else:
+            self._read_ahead.ended(self.log_id, found[2])
+        buffers, size, next_offset = found
         if size > max_bytes and not minimum_one:
             return self._result([], 0, offset, offset, isolation)
         return self._result(buffers, size, offset, next_offset, isolation)
+
+    def _go_on(self, found: Found, max_bytes: int, end: Offset) -> None:
+        """Read what follows, where the answer held as much as it might and there is more that memory does not have."""
+        offset = found[2]
+        if offset >= min(end, self._tail.start):
+            return
+        store = self.store
+        self._read_ahead.begin(self.log_id, offset, max_bytes, lambda: _read_store(store, offset, max_bytes, end))
 
     def _readable_end(self, offset: Offset, isolation: Isolation) -> Offset:
         state = self.state
