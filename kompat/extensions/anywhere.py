@@ -37,7 +37,7 @@ class Anywhere:
     def place(self, name: str, partition: int) -> LogId:
         topic = self.topic(name)
         if not 0 <= partition < len(topic.partitions):
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} has no partition {partition}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition} of {name}")
         return LogId(topic.id, partition)
 
     def places(self, name: str) -> list[LogId]:

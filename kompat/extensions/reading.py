@@ -136,7 +136,7 @@ async def _resolve(wanted: ReadRange, source: Source) -> Position:
         first = max(first, wanted.from_offset)
     if wanted.to_offset is not None:
         end = min(end, wanted.to_offset)
-    return Position(source.index, first, end)
+    return Position(source.index, min(first, max(end, bounds.start)), end)
 
 
 async def _within(wanted: ReadRange, source: Source, position: Position) -> Position:

@@ -1,0 +1,107 @@
+"""Sends messages by Kafka's Produce: to the leaders of their partitions, in as few requests as can be."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka.partitioner.default import murmur2
+
+from kompat.admin.problems import invalid
+from kompat.admin.route import Call
+from kompat.errors import ErrorCode, KafkaError
+from kompat.protocol.messages import MetadataRequest
+from kompat.protocol.produce import PartitionData, ProduceRequest, TopicData
+from kompat.protocol.records import Record, build_batch
+from kompat.types import ZERO_UUID, NodeId
+
+ALL = -1
+PATIENCE_MS = 30_000
+
+_turns = itertools.count()  # who has no key goes to the next partition
+
+
+class Sent(NamedTuple):
+    partition: int
+    offset: int
+    timestamp: int
+    error: KafkaError | None = None
+
+
+async def partitions_of(call: Call, topic: str, *, create: bool = False) -> int:
+    """How many partitions the topic has, for whoever may know it. `create`: it is made, if clients may make topics so."""
+    asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
+    response = await call.send(MetadataRequest(topics=asked, allow_auto_topic_creation=create))
+    found = response.topics[0]
+    if found.error_code == ErrorCode.LEADER_NOT_AVAILABLE and create:
+        known = call.services.cluster.topic(topic)  # it was made this moment
+        if known is not None:
+            return len(known.partitions)
+    if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic}.")
+    if found.error_code:
+        raise KafkaError(ErrorCode(found.error_code))
+    return len(found.partitions)
+
+
+async def produce(
+    call: Call, topic: str, records: Sequence[Record], partitions: Sequence[int | None], count: int
+) -> list[Sent]:
+    """Outcomes in order. `partitions`: where each record goes, if not by its key; `count`: how many the topic has."""
+    turn = next(_turns) % count
+    by_partition: dict[int, list[int]] = defaultdict(list)
+    for place, (record, wanted) in enumerate(zip(records, partitions, strict=True)):
+        if wanted is not None and wanted >= count:
+            raise invalid(f"{topic} has no partition {wanted}, but {count}, from 0 on.")
+        by_partition[partition_for(record.key, count, turn) if wanted is None else wanted].append(place)
+    by_leader: dict[NodeId, dict[int, list[int]]] = defaultdict(dict)
+    outcomes: dict[int, Sent] = {}
+    for partition, places in by_partition.items():
+        try:
+            by_leader[await call.requests.to_leader(topic, partition)][partition] = places
+        except KafkaError as error:
+            outcomes.update({place: Sent(partition, -1, records[place].timestamp, error) for place in places})
+    sent = await asyncio.gather(*(_send(call, node, topic, records, led) for node, led in by_leader.items()))
+    for each in sent:
+        outcomes.update(each)
+    return [outcomes[place] for place in range(len(records))]
+
+
+def partition_for(key: bytes | None, count: int, turn: int) -> int:
+    """As Kafka's own clients have it."""
+    if key is None:
+        return turn
+    hashed: int = murmur2(key)
+    return (hashed & 0x7FFFFFFF) % count
+
+
+async def _send(
+    call: Call, node: NodeId, topic: str, records: Sequence[Record], led: Mapping[int, Sequence[int]]
+) -> dict[int, Sent]:
+    data = [PartitionData(partition, _batch([records[place] for place in places])) for partition, places in led.items()]
+    request = ProduceRequest(None, ALL, PATIENCE_MS, [TopicData(topic, ZERO_UUID, data)])
+    response = await call.send(request, to=node)
+    found: dict[int, Sent] = {}
+    for answer in response.responses[0].partition_responses:
+        for step, place in enumerate(led[answer.index]):
+            found[place] = _outcome(answer, step, records[place])
+    if response.throttle_time_ms:
+        await asyncio.sleep(min(response.throttle_time_ms, PATIENCE_MS) / 1000)
+    return found
+
+
+def _batch(records: Sequence[Record]) -> memoryview:
+    numbered = [Record(i, each.timestamp, each.key, each.value, each.headers) for i, each in enumerate(records)]
+    return memoryview(build_batch(numbered))
+
+
+def _outcome(answer: Any, step: int, record: Record) -> Sent:
+    if answer.error_code:
+        reasons = {each.batch_index: each.batch_index_error_message for each in answer.record_errors or ()}
+        reason = reasons.get(step) or answer.error_message or ""
+        return Sent(answer.index, -1, record.timestamp, KafkaError(ErrorCode(answer.error_code), reason))
+    stamped = answer.log_append_time_ms
+    return Sent(answer.index, answer.base_offset + step, stamped if stamped >= 0 else record.timestamp)

@@ -1,0 +1,126 @@
+"""Messages as they come, by server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import StreamingResponse
+
+from kompat.admin.access import may_read
+from kompat.admin.following import Following, Placed, start_of
+from kompat.admin.messages import PartitionNumber, message
+from kompat.admin.problems import invalid, missing, problem_of
+from kompat.admin.producing import partitions_of
+from kompat.admin.route import Call, Route
+from kompat.admin.routes.messages import MOST_PARTITIONS, Isolation
+from kompat.admin.shapes import Query, millis
+from kompat.admin.spread import EARLIEST, LATEST
+from kompat.errors import KafkaError
+
+EVENTS = "text/event-stream"
+FEW = 8  # partitions: then every event says where all of them stand
+RETRY_MS = 1000
+LONGEST_ID = 8192
+HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
+
+
+class TailQuery(Query):
+    partition: PartitionNumber | None = None
+    from_: Annotated[str, Meta(max_length=64, description="latest, earliest, an offset, or a time by RFC 3339")] = (
+        msgspec.field(default="latest", name="from")
+    )
+    isolation: Isolation = "committed"
+
+
+async def tail(call: Call) -> StreamingResponse:
+    query: TailQuery = call.query
+    topic = call.path["topic"]
+    may_read(call, topic)
+    count = await partitions_of(call, topic)
+    if query.partition is not None and query.partition >= count:
+        raise missing(f"There is no partition {query.partition} of {topic}.")
+    partitions = range(count) if query.partition is None else [query.partition]
+    if len(partitions) > MOST_PARTITIONS:
+        raise invalid(f"{topic} has more than {MOST_PARTITIONS} partitions. Give `partition` to follow one of them.")
+    resumed = _resumed(call.request.headers.get("last-event-id", ""))
+    call.streams.check()
+    positions = {**await _start(call, topic, partitions, query.from_), **resumed}
+    following = Following(
+        call,
+        topic,
+        {partition: positions[partition] for partition in partitions},
+        is_committed=query.isolation == "committed",
+    )
+    return StreamingResponse(_stream(call, following), media_type=EVENTS, headers=HEADERS)
+
+
+async def _start(call: Call, topic: str, partitions: Sequence[int], where: str) -> dict[int, int]:
+    if where.isascii() and where.isdigit() and len(where) <= 18:
+        return dict.fromkeys(partitions, int(where))
+    named = {"latest": LATEST, "earliest": EARLIEST}.get(where)
+    timestamp = millis(where, "from") if named is None else named
+    return dict(await start_of(call, topic, partitions, timestamp))
+
+
+def _resumed(told: str) -> dict[int, int]:
+    """Where a client stood that comes again."""
+    if not told:
+        return {}
+    found: dict[int, int] = {}
+    for part in told.split(",") if len(told) <= LONGEST_ID else [""]:
+        partition, _, offset = part.partition(":")
+        if not (partition.isascii() and partition.isdigit() and len(partition) <= 10):
+            raise invalid("Last-Event-ID is not one of this stream. Leave it out to begin anew.")
+        if not (offset.isascii() and offset.isdigit() and len(offset) <= 18):
+            raise invalid("Last-Event-ID is not one of this stream. Leave it out to begin anew.")
+        found[int(partition)] = int(offset)
+    return found
+
+
+async def _stream(call: Call, following: Following) -> AsyncIterator[bytes]:
+    rounds = following.rounds()
+    try:
+        with call.streams.slot():
+            told = dict(following.positions)
+            yield b"retry: %d\nid: %s\n\n" % (RETRY_MS, _id(told))
+            async for placed in rounds:
+                yield _events(placed, told, following.positions) if placed else b": still here\n\n"
+            yield b"event: end\ndata: {}\n\n"
+    except KafkaError as error:
+        yield b"event: problem\ndata: %s\n\n" % msgspec.json.encode(problem_of(error).shape())
+    finally:
+        await rounds.aclose()
+
+
+def _events(placed: Sequence[Placed], told: dict[int, int], positions: dict[int, int]) -> bytes:
+    """A client that is lost comes back with the last id that it was told; with many partitions not every event has one."""
+    out = bytearray()
+    for number, (partition, record) in enumerate(placed, 1):
+        told[partition] = record.offset + 1
+        if number == len(placed):
+            told.update(positions)
+        if number == len(placed) or len(told) <= FEW:
+            out += b"id: %s\n" % _id(told)
+        out += b"event: message\ndata: %s\n\n" % msgspec.json.encode(message(partition, record))
+    return bytes(out)
+
+
+def _id(positions: dict[int, int]) -> bytes:
+    return ",".join(f"{partition}:{offset}" for partition, offset in positions.items()).encode()
+
+
+ROUTES = [
+    Route(
+        method="GET",
+        path="/v1/topics/{topic}/tail",
+        handle=tail,
+        summary="Follow a topic by server-sent events",
+        description="Every event is a message. A client that comes again with Last-Event-ID goes on where it stood.",
+        tag="messages",
+        query=TailQuery,
+        media=EVENTS,
+    )
+]
