@@ -8,14 +8,14 @@ import gc
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kompat import __version__
 
 if TYPE_CHECKING:
     from kompat.config.load import BrokerConfig
 
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    Commands = argparse._SubParsersAction[Any]
 
 REFUSED = 2  # exit status of a start that cannot succeed until somebody changes something
 GC_THRESHOLDS = (20_000, 20, 50)
@@ -29,6 +29,19 @@ COMMANDS = {
     "consume": "read a topic",
     "groups": "list and describe groups, reset their offsets, delete them",
     "config": "settings of topics, brokers and groups",
+    "users": "list, add and remove users",
+    "acls": "list, add and remove access rules",
+    "quotas": "list, set and remove quotas",
+    "queue": "take records one by one, and say what became of them",
+    "delayed": "look at records that wait for their time, cancel and reschedule them",
+    "dlq": "dead letters: browse, put back, throw away",
+    "trace": "tell the story of a record",
+    "bench": "measure how fast a broker takes and gives records",
+    "backup": "copy a running broker's data, and look whether a copy is whole",
+    "restore": "make a data directory of a backup",
+    "dump-log": "print what is in a stopped broker's data directory",
+    "doctor": "check a data directory and a running broker, and say what is wrong",
+    "completion": "print a script that completes commands in a shell",
 }
 
 START_FLAGS = (
@@ -45,6 +58,13 @@ START_FLAGS = (
 )
 
 
+class Parser(argparse.ArgumentParser):
+    """Of the command and, as argparse has it, of all commands in it: what is wrong is told in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(REFUSED, f"kompat: {message} ({self.prog} --help tells more)\n")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     args = parser_of(given[0] if given else None).parse_args(argv)
@@ -55,15 +75,27 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser_of(command: str | None) -> argparse.ArgumentParser:
     """Of one command, if it is one: the others are not looked into. Of anything else, with a line for each."""
-    parser = argparse.ArgumentParser(prog="kompat", description="A Kafka broker in one process.")
-    parser.add_argument("--version", action="version", version=f"kompat {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser, commands = _root()
     if command in COMMANDS:
         add_command(commands, command)
     else:
         for name, summary in COMMANDS.items():
             commands.add_parser(name, help=summary)
     return parser
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """For those who have to know all commands."""
+    parser, commands = _root()
+    for name in COMMANDS:
+        add_command(commands, name)
+    return parser
+
+
+def _root() -> tuple[argparse.ArgumentParser, Commands]:
+    parser = Parser(prog="kompat", description="A Kafka broker in one process.")
+    parser.add_argument("--version", action="version", version=f"kompat {__version__}")
+    return parser, parser.add_subparsers(required=True, metavar="COMMAND")
 
 
 def add_command(commands: Commands, name: str) -> None:

@@ -69,7 +69,7 @@ class Door:
         if self._authorization is not None:
             request.add_header("Authorization", self._authorization)
         try:
-            with self._opener.open(request, timeout=seconds) as answer:
+            with self.open(request, seconds) as answer:
                 return _read(answer.read(), url)
         except HTTPError as error:
             raise _refused(error) from None
@@ -77,6 +77,10 @@ class Door:
             raise self._unreachable(error.reason) from None
         except (OSError, HTTPException) as error:
             raise self._unreachable(error) from None
+
+    def open(self, request: Request, seconds: float) -> Any:
+        """The answer itself."""
+        return self._opener.open(request, timeout=seconds)
 
     def _unreachable(self, reason: object) -> CommandError:
         told = getattr(reason, "strerror", None) or reason

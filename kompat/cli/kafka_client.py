@@ -185,6 +185,14 @@ class Kafka:
         """Any broker, or one of them."""
         return self._manager.run(lambda: self._manager.send(request, node_id=node))
 
+    def run(self, work: Callable[[], Any]) -> Any:
+        """A coroutine, where the connections are."""
+        return self._manager.run(work)
+
+    def send(self, request: Any, node: int) -> Any:
+        """For coroutines that `run` runs: what will be the answer."""
+        return self._manager.send(request, node_id=node)
+
     def ask_controller(self, request: Any) -> Any:
         return self._manager.run(self.admin._send_request_to_controller, request)
 
@@ -240,7 +248,8 @@ class Kafka:
         return {(place.topic, place.partition): each.offset for place, each in found.items()}
 
 
-def connect(given: argparse.Namespace) -> Kafka:
+def connect(given: argparse.Namespace, **more: Any) -> Kafka:
     from kafka import KafkaAdminClient
 
-    return Kafka(opened(given, KafkaAdminClient, KafkaAdminClient.DEFAULT_CONFIG, request_timeout_ms=REQUEST_MS))
+    settings = {"request_timeout_ms": REQUEST_MS, **more}
+    return Kafka(opened(given, KafkaAdminClient, KafkaAdminClient.DEFAULT_CONFIG, **settings))

@@ -1,0 +1,233 @@
+"""`kompat cluster drain`, `forget`, `reassign` and `elect`: which brokers have and lead what."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any, Final
+
+from kompat.cli import configs
+from kompat.cli.arguments import brokers, count
+from kompat.cli.command import CommandError, Parsers, UsageError, add_json, add_kafka, declare, runs
+from kompat.cli.kafka_client import Kafka, check, connect
+from kompat.cli.output import Column, output_of
+from kompat.cli.progress import Progress
+from kompat.cli.reassigning import NoPlan, Replicas, changed, chosen, spread
+
+DRAIN: Final = "kompat.drain"
+LOOK_EVERY: Final = 0.5  # seconds
+ELECTION_NOT_NEEDED: Final = 84
+TIMEOUT_MS: Final = 30_000
+MOVES: Final = (
+    Column("TOPIC", "topic"),
+    Column("PARTITION", "partition"),
+    Column("REPLICAS", "replicas"),
+    Column("ADDING", "adding"),
+    Column("REMOVING", "removing"),
+)
+ELECTED: Final = (Column("TOPIC", "topic"), Column("PARTITION", "partition"), Column("OUTCOME", "outcome"))
+
+
+def add(inner: Parsers) -> None:
+    drain = _command(
+        inner,
+        "drain",
+        "move all that a broker has to others (kompat)",
+        _drain,
+        "kompat cluster drain 3 --wait",
+        "kompat cluster drain 3 --undo",
+    )
+    drain.add_argument("broker", type=int)
+    drain.add_argument("--undo", action="store_true", help="let it have replicas again")
+    _add_wait(drain)
+    forget = _command(inner, "forget", "forget a broker that is gone for good", _forget, "kompat cluster forget 3")
+    forget.add_argument("broker", type=int)
+    _add_reassign(inner)
+    elect = _command(
+        inner,
+        "elect",
+        "let the preferred replicas lead",
+        _elect,
+        "kompat cluster elect                 # everything",
+        "kompat cluster elect orders returns/3",
+    )
+    elect.add_argument("places", nargs="*", metavar="TOPIC[/PARTITION]", help="everything, if none is given")
+    elect.add_argument("--unclean", action="store_true", help="also a replica that lacks records (Apache Kafka)")
+
+
+def _add_reassign(inner: Parsers) -> None:
+    parser = _command(
+        inner,
+        "reassign",
+        "move replicas to other brokers, or have more or fewer",
+        _reassign,
+        "kompat cluster reassign orders --to 1,2,3              # spread over these brokers",
+        "kompat cluster reassign orders --to 1,2,3 --replicas 2",
+        "kompat cluster reassign orders/2 --to 3,1 --wait",
+        "kompat cluster reassign --list",
+        "kompat cluster reassign orders --cancel",
+    )
+    parser.add_argument("places", nargs="*", metavar="TOPIC[/PARTITION]")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--to", type=brokers, metavar="N,…", help="the brokers; of one partition, in order of preference")
+    what.add_argument("--cancel", action="store_true", help="leave them where they were")
+    what.add_argument("--list", action="store_true", help="what is being moved")
+    parser.add_argument("--replicas", type=count, metavar="N", help="how many each is to have (as many as it has)")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    _add_wait(parser)
+
+
+def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str) -> argparse.ArgumentParser:
+    parser = declare(inner, name, summary, examples=examples)
+    add_json(parser)
+    add_kafka(parser)
+    runs(parser, work)
+    return parser
+
+
+def _add_wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--wait", action="store_true", help="until it is done")
+    parser.add_argument("--timeout", type=count, metavar="SECONDS", default=3600, help="for --wait (3600)")
+
+
+# -- drain and forget --------------------------------------------------------------------------------------------------
+def _drain(given: argparse.Namespace) -> None:
+    with connect(given) as kafka:
+        if given.broker not in {each["broker_id"] for each in kafka.admin.describe_cluster()["brokers"]}:
+            raise CommandError(f"there is no broker {given.broker}")
+        if given.undo:
+            configs.change(kafka, "broker", str(given.broker), [], [DRAIN])
+        else:
+            configs.change(kafka, "broker", str(given.broker), [(DRAIN, "true")], [])
+        if given.wait and not given.undo:
+            _wait(lambda: len(_replicas_of(kafka, given.broker)), "draining", given.timeout)
+        left = len(_replicas_of(kafka, given.broker))
+    done = {"broker": given.broker, "draining": not given.undo, "replicas": left}
+    said = f"broker {given.broker} is drained" if left == 0 else f"broker {given.broker} has {left} replicas"
+    output_of(given).done(f"broker {given.broker} gets replicas again" if given.undo else said, done)
+
+
+def _replicas_of(kafka: Kafka, broker: int) -> list[Replicas]:
+    return [each for each in there(kafka) if broker in each.brokers]
+
+
+def _forget(given: argparse.Namespace) -> None:
+    from kompat.cli.own_messages import UnregisterBrokerRequest
+
+    with connect(given) as kafka:
+        answer = kafka.ask(UnregisterBrokerRequest(broker_id=given.broker))
+    check(answer.error_code, answer.error_message, f"broker {given.broker}")
+    output_of(given).done(f"broker {given.broker} is forgotten", {"forgotten": given.broker})
+
+
+# -- reassign ----------------------------------------------------------------------------------------------------------
+def there(kafka: Kafka) -> list[Replicas]:
+    return [
+        Replicas(topic=topic["name"], partition=each["partition_index"], brokers=tuple(each["replica_nodes"]))
+        for topic in kafka.topics()
+        for each in topic["partitions"]
+    ]
+
+
+def under_way(kafka: Kafka) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "replicas": each["replicas"],
+            "adding": each["adding_replicas"],
+            "removing": each["removing_replicas"],
+        }
+        for place, each in sorted(kafka.admin.list_partition_reassignments().items())
+    ]
+
+
+def _reassign(given: argparse.Namespace) -> None:
+    if given.list == bool(given.places):
+        raise UsageError("which? TOPIC or TOPIC/PARTITION; --list needs none")
+    with connect(given) as kafka:
+        if given.list:
+            output_of(given).rows(MOVES, under_way(kafka), empty="Nothing is being moved.")
+            return
+        now = there(kafka)
+        try:
+            these = chosen(given.places, now)
+            planned = None if given.cancel else changed(these, spread(these, given.to, given.replicas))
+        except NoPlan as error:
+            raise CommandError(str(error)) from None
+        if not given.dry_run:
+            _send(
+                kafka, {(each.topic, each.partition): None for each in these} if planned is None else _wanted(planned)
+            )
+        if given.wait and not given.dry_run:
+            _wait(lambda: len(under_way(kafka)), "moving", given.timeout)
+    rows = [{"topic": each.topic, "partition": each.partition, "replicas": each.brokers} for each in planned or these]
+    output_of(given).rows(MOVES[:3], rows if planned or given.cancel else [], empty="Everything is there already.")
+
+
+def _wanted(planned: list[Replicas]) -> dict[tuple[str, int], list[int] | None]:
+    return {(each.topic, each.partition): list(each.brokers) for each in planned}
+
+
+def _send(kafka: Kafka, wanted: dict[tuple[str, int], list[int] | None]) -> None:
+    from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+
+    if not wanted:
+        return
+    topic = AlterPartitionReassignmentsRequest.ReassignableTopic
+    topics: dict[str, list[Any]] = {}
+    for (name, index), replicas in wanted.items():
+        topics.setdefault(name, []).append(topic.ReassignablePartition(partition_index=index, replicas=replicas))
+    asked = [topic(name=name, partitions=partitions) for name, partitions in topics.items()]
+    answer = kafka.ask_controller(AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=asked))
+    check(answer.error_code, answer.error_message, "reassignment")
+    for each in answer.responses:
+        for partition in each.partitions:
+            check(partition.error_code, partition.error_message, f"{each.name}/{partition.partition_index}")
+
+
+def _wait(left: Any, label: str, seconds: float) -> None:
+    """Until nothing is left. A cluster that is asked too early knows of nothing yet: it is asked twice."""
+    deadline = time.monotonic() + seconds
+    most, calm = 0, 0
+    with Progress(label) as progress:
+        while calm < 2:  # looks in a row
+            now = left()
+            most = max(most, now)
+            progress.to(most - now)
+            calm = calm + 1 if now == 0 else 0
+            if time.monotonic() > deadline:
+                raise CommandError(f"{now} partitions are left after {seconds} s: it goes on, ask again")
+            time.sleep(LOOK_EVERY)
+
+
+# -- elect -------------------------------------------------------------------------------------------------------------
+def _elect(given: argparse.Namespace) -> None:
+    from kafka.protocol.admin import ElectLeadersRequest
+
+    with connect(given) as kafka:
+        try:
+            these = chosen(given.places, there(kafka)) if given.places else there(kafka)
+        except NoPlan as error:
+            raise CommandError(str(error)) from None
+        topics: dict[str, list[int]] = {}
+        for each in these:
+            topics.setdefault(each.topic, []).append(each.partition)
+        request = ElectLeadersRequest(
+            election_type=1 if given.unclean else 0, topic_partitions=list(topics.items()), timeout_ms=TIMEOUT_MS
+        )
+        answer = kafka.ask_controller(request)
+    check(answer.error_code, None, "election")
+    rows, failures = [], []
+    for result in answer.replica_election_results:
+        for each in result.partition_result:
+            row = {"topic": result.topic, "partition": each.partition_id, "outcome": "elected"}
+            if each.error_code == ELECTION_NOT_NEEDED:
+                row["outcome"] = "leads already"
+            elif each.error_code:
+                row["outcome"] = each.error_message or f"error {each.error_code}"
+                failures.append(f"{result.topic}/{each.partition_id}: {row['outcome']}")
+            rows.append(row)
+    output_of(given).rows(ELECTED, sorted(rows, key=lambda row: (row["topic"], row["partition"])))
+    if failures:
+        raise CommandError("; ".join(failures))

@@ -1,0 +1,159 @@
+"""`kompat dlq`: dead letters: what they are, putting their records back, throwing them away. By kompat's HTTP door."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from kompat.cli.arguments import count, moment
+from kompat.cli.command import CommandError, Parsers, UsageError, add_http, add_json, declare, runs, subcommands
+from kompat.cli.formats import text
+from kompat.cli.http_client import Door, door, segment
+from kompat.cli.output import Column, output_of, time_text
+from kompat.cli.shapes import bytes_of
+
+TOPICS: Final = (Column("TOPIC", "topic"), Column("LETTERS", "letters"), Column("REDRIVEN", "redriven"))
+LETTERS: Final = (
+    Column("LETTER", "place"),
+    Column("WRITTEN", "timestamp", time_text),
+    Column("FROM", "from"),
+    Column("GROUP", "group"),
+    Column("DELIVERIES", "deliveries"),
+    Column("CAUSE", "cause"),
+    Column("REDRIVEN", "isRedriven"),
+    Column("VALUE", "valueText"),
+)
+
+
+def add(commands: Parsers, summary: str) -> None:
+    parser = declare(
+        commands,
+        "dlq",
+        summary,
+        description=(
+            "A record that a share group or a queue gives up becomes a letter in a dead-letter topic (dlq.TOPIC). By "
+            "kompat's HTTP door."
+        ),
+        examples=[
+            "kompat dlq topics",
+            "kompat dlq browse dlq.orders --cause rejected",
+            "kompat dlq redrive dlq.orders --group workers",
+            "kompat dlq purge dlq.orders --only-redriven",
+        ],
+    )
+    inner = subcommands(parser)
+    _command(inner, "topics", "dead-letter topics, and how many letters they have", _topics, "kompat dlq topics --json")
+    browse = _command(inner, "browse", "show letters", _browse, "kompat dlq browse dlq.orders --max 20")
+    _add_selection(browse)
+    browse.add_argument("--max", type=count, default=100, metavar="N", help="at most so many (100)")
+    redrive = _command(
+        inner,
+        "redrive",
+        "put records back into the topics that they come from",
+        _redrive,
+        "kompat dlq redrive dlq.orders --all",
+        "kompat dlq redrive dlq.orders --group workers --cause 'delivery limit'",
+        "kompat dlq redrive dlq.orders --letter 0/17 --letter 0/18",
+    )
+    _add_selection(redrive)
+    redrive.add_argument("--all", action="store_true", help="all that have not been redriven")
+    redrive.add_argument("--letter", action="append", metavar="PARTITION/OFFSET", help="this one; may be repeated")
+    purge = _command(
+        inner,
+        "purge",
+        "delete letters for good, the oldest first",
+        _purge,
+        "kompat dlq purge dlq.orders --until 2026-01-31T00:00:00Z",
+        "kompat dlq purge dlq.orders --only-redriven",
+    )
+    purge.add_argument("topic")
+    purge.add_argument("--all", action="store_true", help="all letters")
+    purge.add_argument("--until", type=moment, metavar="TIME", help="those written before that")
+    purge.add_argument("--only-redriven", action="store_true", help="up to the first that was not redriven")
+
+
+def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str) -> argparse.ArgumentParser:
+    parser = declare(inner, name, summary, examples=examples)
+    add_json(parser)
+    add_http(parser)
+    runs(parser, work)
+    return parser
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", help="the dead-letter topic")
+    parser.add_argument("--from-topic", metavar="TOPIC", help="only what comes from there")
+    parser.add_argument("--group", metavar="ID", help="only what this group gave up")
+    parser.add_argument("--cause", metavar="TEXT", help="only with this in the cause")
+    parser.add_argument("--since", type=moment, metavar="TIME", help="written then or later")
+    parser.add_argument("--until", type=moment, metavar="TIME", help="written before that")
+
+
+def _selection(given: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "fromTopic": given.from_topic,
+        "group": given.group,
+        "cause": given.cause,
+        "since": given.since,
+        "until": given.until,
+    }
+
+
+def _topics(given: argparse.Namespace) -> None:
+    found = list(door(given).items("/v1/dead-letters"))
+    output_of(given).rows(TOPICS, found, empty="There are no dead letters.")
+
+
+def _browse(given: argparse.Namespace) -> None:
+    output = output_of(given)
+    found = list(_letters(door(given), given))
+    if output.is_json:
+        output.json(found)
+        return
+    output.rows(LETTERS, [_row(given.topic, each) for each in found], empty="There are no such letters.")
+
+
+def _letters(at: Door, given: argparse.Namespace) -> Any:
+    return at.items(f"/v1/dead-letters/{segment(given.topic)}/messages", given.max, **_selection(given))
+
+
+def _row(topic: str, told: dict[str, Any]) -> dict[str, Any]:
+    origin = told.get("origin") or {}
+    known = {"place": f"{topic}/{told['partition']}/{told['offset']}", "isRedriven": told.get("isRedriven")}
+    if origin:
+        known["from"] = f"{origin['topic']}/{origin['partition']}/{origin['offset']}"
+    return {**told, **origin, **known, "valueText": text(bytes_of(told, "value", "encoding"))}
+
+
+def _redrive(given: argparse.Namespace) -> None:
+    output = output_of(given)
+    selection = {name: value for name, value in _selection(given).items() if value is not None}
+    if given.letter:
+        selection["offsets"] = _offsets(given.letter)
+    if bool(selection) == given.all:
+        raise UsageError("which letters? --all, or --letter, --group, --from-topic, --cause, --since, --until")
+    body = {"all": True} if given.all else selection
+    found = door(given).post(f"/v1/dead-letters/{segment(given.topic)}/redrive", body, seconds=600)
+    refused = found.get("refused") or []
+    output.done(f"redriven: {found['redriven']}", found)
+    if refused:
+        first = refused[0]
+        raise CommandError(f"{len(refused)} were refused; {first['partition']}/{first['offset']}: {first['reason']}")
+
+
+def _offsets(letters: list[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for each in letters:
+        partition, slash, offset = each.partition("/")
+        if not slash or not partition.isdecimal() or not offset.isdecimal():
+            raise UsageError(f"--letter {each}: PARTITION/OFFSET, as in 0/17")
+        found.setdefault(partition, []).append(int(offset))
+    return found
+
+
+def _purge(given: argparse.Namespace) -> None:
+    if not (given.all or given.until is not None or given.only_redriven):
+        raise UsageError("which letters? --all, --until TIME or --only-redriven")
+    body = {"until": given.until, "onlyRedriven": given.only_redriven or None}
+    found = door(given).post(f"/v1/dead-letters/{segment(given.topic)}/purge", body, seconds=600)
+    output_of(given).done(f"purged: {found['purged']}", found)

@@ -1,0 +1,113 @@
+"""`kompat trace`: the story of a record, from its coming to its end. By kompat's HTTP door."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from typing import Any, Final
+
+from kompat.cli.arguments import count, moment, place
+from kompat.cli.command import CommandError, Parsers, UsageError, add_http, add_json, declare, runs
+from kompat.cli.http_client import door, segment
+from kompat.cli.output import Column, Output, output_of, time_text
+from kompat.cli.timeline import drawn
+
+PIPED_WIDTH: Final = 200
+EVENTS: Final = (
+    Column("TIME", "timestamp", time_text),
+    Column("EVENT", "event"),
+    Column("RECORD", "record"),
+    Column("TRACE", "traceId"),
+    Column("GROUP", "group"),
+)
+
+
+def add(commands: Parsers, summary: str) -> None:
+    parser = declare(
+        commands,
+        "trace",
+        summary,
+        description=(
+            "Draw what happened to a record, by where it is or was, by its trace id or by its message id; or list events. "
+            "Traced are records with the header kompat-trace or a sampled traceparent, and a share of those of topics with "
+            "kompat.trace.sample. By kompat's HTTP door."
+        ),
+        examples=[
+            "kompat produce orders --trace --show --value 'a table for two'",
+            "kompat trace orders/2/45678",
+            "kompat trace 4bf92f3577b34da6a3ce929d0e0e4736",
+            "kompat trace my-message-id",
+            "kompat trace --topic orders --event DEAD_LETTERED --from 2026-01-31T00:00:00Z",
+        ],
+    )
+    parser.add_argument(
+        "record", nargs="?", metavar="RECORD", help="TOPIC/PARTITION/OFFSET, a trace id or a message id"
+    )
+    parser.add_argument("--topic", help="events of this topic")
+    parser.add_argument("--group", metavar="ID", help="events of this group")
+    parser.add_argument("--event", metavar="NAME", help="events of this kind: PRODUCED, DELIVERED, DEAD_LETTERED, …")
+    parser.add_argument("--from", dest="after", type=moment, metavar="TIME", help="then or later")
+    parser.add_argument("--to", dest="before", type=moment, metavar="TIME", help="before that")
+    parser.add_argument("--max", type=count, default=100, metavar="N", help="at most so many events (100)")
+    add_json(parser)
+    add_http(parser)
+    runs(parser, _trace)
+
+
+def _trace(given: argparse.Namespace) -> None:
+    wanted = {
+        "topic": given.topic,
+        "group": given.group,
+        "event": given.event,
+        "from": given.after,
+        "to": given.before,
+    }
+    if given.record is None:
+        if not any(value is not None for value in wanted.values()):
+            raise UsageError("which record? TOPIC/PARTITION/OFFSET, a trace id or a message id; or --topic, --event, …")
+        _events(given, wanted)
+        return
+    if any(value is not None for value in wanted.values()):
+        raise UsageError("a record's story is told as a whole: --topic, --group, --event and times list events")
+    _stories(given)
+
+
+def _stories(given: argparse.Namespace) -> None:
+    at, output = door(given), output_of(given)
+    if "/" in given.record:
+        try:
+            found = place(given.record)
+        except argparse.ArgumentTypeError as error:
+            raise UsageError(str(error)) from None
+        path = f"/v1/topics/{segment(found.topic)}/partitions/{found.partition}/messages/{found.offset}/trace"
+    else:
+        path = f"/v1/traces/{segment(given.record)}"
+    told = at.get(path)
+    if output.is_json:
+        output.json(told)
+        return
+    stories = stories_of(told)
+    if not stories:
+        raise CommandError(f"nothing is known of {given.record}: was it traced?")
+    _draw(output, stories)
+
+
+def stories_of(told: Any) -> list[dict[str, Any]]:
+    """One, or all records of a trace."""
+    if "timelines" in told:
+        return list(told["timelines"])
+    return list(told["items"]) if "items" in told else [told]
+
+
+def _draw(output: Output, stories: list[dict[str, Any]]) -> None:
+    width = shutil.get_terminal_size().columns if output.is_terminal else PIPED_WIDTH
+    for at, each in enumerate(stories):
+        if at:
+            output.line()
+        for line in drawn(each, width):
+            output.line(line)
+
+
+def _events(given: argparse.Namespace, wanted: dict[str, Any]) -> None:
+    found = list(door(given).items("/v1/traces", given.max, **wanted))
+    output_of(given).rows(EVENTS, found, empty="There are no such events.")
