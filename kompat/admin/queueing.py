@@ -1,0 +1,204 @@
+"""Queues as JSON: deliveries with their receipts, what was said of them, and how deep queues are."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, NamedTuple
+
+from msgspec import UNSET, Meta, UnsetType
+
+from kompat.admin.access import may_take
+from kompat.admin.messages import HeaderShape, header_shapes
+from kompat.admin.problems import ProblemShape, problem_of
+from kompat.admin.route import Call
+from kompat.admin.shapes import Answer, Encoding, shown
+from kompat.cluster.queue_rules import SOURCE
+from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions.headers import priority_of
+from kompat.extensions.queue_statistics import QueueStatistics
+from kompat.extensions.queues import Delivery
+from kompat.security.acls import Kind, Operation
+from kompat.share import receipts
+
+MOST_WAIT_MS = 60_000
+MOST_LOCK_MS = 86_400_000
+MOST_DELIVERED = 1000
+MOST_BYTES = 4 << 20  # of an acquisition, unless it is a single record
+
+Receipt = Annotated[str, Meta(min_length=1, max_length=receipts.LONGEST)]
+Receipts = Annotated[list[Receipt], Meta(min_length=1, max_length=MOST_DELIVERED)]
+LockMs = Annotated[int, Meta(ge=1, le=MOST_LOCK_MS, description="how long they are the receiver's")]
+Settle = Callable[[Sequence[str]], Awaitable[list[KafkaError | None]]]
+
+
+class Delivered(Answer):
+    """A record that its receiver holds until it says what became of it, or until the lock ends."""
+
+    receipt: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: str | None
+    value: str | None
+    headers: list[HeaderShape]
+    priority: int
+    delivery_count: int
+    lock_ms: int
+    locked_until: int
+    key_encoding: Encoding | UnsetType = UNSET
+    encoding: Encoding | UnsetType = UNSET
+
+
+class Settled(Answer):
+    receipt: str
+    ok: bool
+    error: ProblemShape | UnsetType = UNSET
+
+
+class Results(Answer):
+    results: list[Settled]
+
+
+class QueueFigures(Answer):
+    """Numbers are null where a partition has no leader."""
+
+    topic: str
+    group: str
+    queue_topic: str | None  # by which clients without share groups use it
+    available: int | None
+    in_flight: int | None
+    backing_off: int | None  # released, and not to be had yet
+    being_buried: int | None  # given up; the dead letters are being written
+    depth_by_class: dict[int, int]  # of what nobody holds
+    deliveries: dict[int, int]  # how many that are not done with were delivered how often
+
+
+class QueueName(NamedTuple):
+    topic: str
+    group: str
+    queue_topic: str | None = None
+
+
+def delivered(call: Call, delivery: Delivery) -> Delivered:
+    record = delivery.record
+    key, key_encoding = shown(record.key)
+    value, encoding = shown(record.value)
+    return Delivered(
+        receipt=delivery.receipt,
+        topic=delivery.topic,
+        partition=delivery.partition,
+        offset=record.offset,
+        timestamp=record.timestamp,
+        key=key,
+        key_encoding=key_encoding,
+        value=value,
+        encoding=encoding,
+        headers=header_shapes(record),
+        priority=priority_of(record.headers),
+        delivery_count=delivery.deliveries,
+        lock_ms=delivery.lock_ms,
+        locked_until=call.services.clock.now() + delivery.lock_ms,
+    )
+
+
+async def acquire(
+    call: Call,
+    group: str,
+    topic: str,
+    *,
+    most: int,
+    wait_ms: int,
+    partition: int | None = None,
+    lock_ms: int | None = None,
+    begin: str = "earliest",
+) -> list[Delivery]:
+    """None where the broker stops meanwhile."""
+    may_take(call, topic, group)
+    waiting = call.services.queues.acquire(
+        group,
+        topic,
+        partition=partition,
+        max_records=most,
+        max_bytes=MOST_BYTES,
+        max_wait_ms=wait_ms,
+        lock_ms=lock_ms,
+        begin=begin,
+    )
+    found: list[Delivery] | None = await call.unless_stopping(waiting)
+    return found or []
+
+
+async def settle(
+    call: Call, given: Sequence[str], word: Settle, group: str | None = None, topic: str | None = None
+) -> list[KafkaError | None]:
+    """For each receipt, in order, why its word does not count, if so. `group`, `topic`: those that they have to be of."""
+    refused: dict[int, KafkaError] = {}
+    for place, text in enumerate(given):
+        try:
+            _check(call, text, group, topic)
+        except KafkaError as error:
+            refused[place] = error
+    good = [text for place, text in enumerate(given) if place not in refused]
+    outcomes = iter(await word(good) if good else ())
+    return [refused[place] if place in refused else next(outcomes) for place in range(len(given))]
+
+
+def _check(call: Call, text: str, group: str | None, topic: str | None) -> None:
+    receipt = receipts.decode(text)
+    known = call.services.cluster.topic_by_id(receipt.partition.topic_id)
+    if known is None:
+        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "the receipt is of a topic that is not here")
+    if group not in (None, receipt.group_id) or topic not in (None, known.name):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"the receipt is of group {receipt.group_id} and topic {known.name}"
+        )
+    may_take(call, known.name, receipt.group_id)
+
+
+def results(given: Sequence[str], outcomes: Sequence[KafkaError | None]) -> Results:
+    return Results(
+        results=[
+            Settled(receipt=text, ok=error is None, error=UNSET if error is None else problem_of(error).shape())
+            for text, error in zip(given, outcomes, strict=True)
+        ]
+    )
+
+
+# -- how deep queues are -----------------------------------------------------------------------------------------------
+async def names(call: Call) -> list[QueueName]:
+    """All groups that share topics, queue topics among them: as far as the caller may know of them."""
+    cluster, authorizer = call.services.cluster, call.services.authorizer
+    queue_topics = {topic.name: source for topic in cluster.topics() if (source := topic.configs.get(SOURCE))}
+    found = {
+        QueueName(source, name, name) for name, source in queue_topics.items() if cluster.topic(source) is not None
+    }
+    for group, topic_id in await call.services.shares.homes.topics():
+        topic = cluster.topic_by_id(topic_id)
+        if topic is not None:
+            is_queue = queue_topics.get(group) == topic.name
+            found.add(QueueName(topic.name, group, group if is_queue else None))
+    allowed = authorizer.allowed(call.caller, Operation.DESCRIBE, Kind.GROUP, {each.group for each in found})
+    return sorted((each for each in found if each.group in allowed), key=lambda each: each[:2])
+
+
+async def figures(call: Call, name: QueueName) -> QueueFigures:
+    try:
+        found = await call.services.queues.statistics(name.group, name.topic)
+    except KafkaError:
+        return _figures(name, None)
+    return _figures(name, found)
+
+
+def _figures(name: QueueName, found: QueueStatistics | None) -> QueueFigures:
+    return QueueFigures(
+        topic=name.topic,
+        group=name.group,
+        queue_topic=name.queue_topic,
+        available=None if found is None else found.available,
+        in_flight=None if found is None else found.in_flight,
+        backing_off=None if found is None else found.backing_off,
+        being_buried=None if found is None else found.being_buried,
+        depth_by_class={} if found is None else found.classes,
+        deliveries={} if found is None else found.deliveries,
+    )

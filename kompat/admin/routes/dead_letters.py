@@ -1,0 +1,281 @@
+"""Dead letters: browse, put back, throw away."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from kompat.admin.access import may_read, may_write
+from kompat.admin.messages import HeaderShape, PartitionNumber, header_shapes
+from kompat.admin.problems import invalid
+from kompat.admin.producing import partitions_of
+from kompat.admin.route import Call, Route
+from kompat.admin.shapes import (
+    DEFAULT_LIMIT,
+    MOST_ITEMS,
+    Answer,
+    Body,
+    Cursor,
+    Encoding,
+    Limit,
+    Page,
+    PageQuery,
+    Query,
+    Time,
+    millis,
+    page,
+    shown,
+)
+from kompat.errors import KafkaError
+from kompat.extensions.dead_letter_service import PREFIX
+from kompat.extensions.redrive import Letter, Selection
+from kompat.security.acls import Kind, Operation
+from kompat.types import Millis
+from kompat.types import Offset as OffsetNumber
+
+Name = Annotated[str, Meta(max_length=249)]
+GroupName = Annotated[str, Meta(max_length=1024)]
+Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Offsets = Annotated[
+    dict[int, Annotated[list[Offset], Meta(max_length=MOST_ITEMS * 10)]],
+    Meta(min_length=1, max_length=1000, description="by partition of the dead-letter topic"),
+]
+
+
+class LettersQuery(Query):
+    limit: Limit = DEFAULT_LIMIT
+    cursor: Cursor | None = None
+    partition: PartitionNumber | None = None
+    topic: Annotated[Name | None, Meta(description="that they come from")] = None
+    group: GroupName | None = None
+    cause: Annotated[str, Meta(max_length=1024, description="a part of the cause")] | None = None
+    since: Time | None = None
+    until: Time | None = None
+    redriven: Annotated[bool, Meta(description="also those that went back already")] = True
+
+
+class Redrive(Body):
+    """All that is not said chooses nothing out: `all` says that this is meant."""
+
+    all: bool = False
+    offsets: Offsets | None = None
+    topic: Name | None = None
+    group: GroupName | None = None
+    cause: Annotated[str, Meta(max_length=1024)] | None = None
+    since: Time | None = None
+    until: Time | None = None
+    again: Annotated[bool, Meta(description="also those that went back already")] = False
+
+
+class Purge(Body):
+    """A log forgets its oldest first: all of it, those before an offset or a time, or those that went back."""
+
+    all: bool = False
+    partition: PartitionNumber | None = None
+    before: Offset | None = None
+    until: Time | None = None
+    only_redriven: bool = False
+
+
+class LetterTopic(Answer):
+    topic: str
+    letters: int | None  # null where a partition has no leader
+    redriven: int | None
+
+
+class Origin(Answer):
+    topic: str
+    partition: int
+    offset: int
+    group: str
+    deliveries: int | None
+    cause: str
+
+
+class DeadLetter(Answer):
+    partition: int
+    offset: int
+    timestamp: int
+    origin: Origin | None  # null: it is no dead letter, but something that somebody put there
+    redrives: int  # how often the record had been put back before
+    is_redriven: bool
+    key: str | None
+    value: str | None
+    headers: list[HeaderShape]
+    key_encoding: Encoding | UnsetType = UNSET
+    encoding: Encoding | UnsetType = UNSET
+
+
+class Refused(Answer):
+    partition: int
+    offset: int
+    reason: str
+
+
+class Redriven(Answer):
+    redriven: int
+    repeated: int  # letters of records that had another one
+    refused: list[Refused]
+
+
+class Purged(Answer):
+    purged: int
+
+
+async def list_topics(call: Call) -> Page[LetterTopic]:
+    names = call.services.authorizer.allowed(
+        call.caller, Operation.DESCRIBE, Kind.TOPIC, call.services.dead_letters.topics()
+    )
+    chosen = page(names, str, call.query.limit, call.query.cursor)
+    return Page(items=[await _counted(call, name) for name in chosen.items], next_cursor=chosen.next_cursor)
+
+
+async def _counted(call: Call, name: str) -> LetterTopic:
+    try:
+        found = await call.services.dead_letters.statistics(name)
+    except KafkaError:
+        return LetterTopic(topic=name, letters=None, redriven=None)
+    return LetterTopic(topic=name, letters=found.letters, redriven=found.redriven)
+
+
+async def browse(call: Call) -> Page[DeadLetter]:
+    query: LettersQuery = call.query
+    topic = call.path["topic"]
+    may_read(call, topic)
+    selection = Selection(
+        topic=query.topic,
+        group_id=query.group,
+        cause=query.cause,
+        since=_time(query.since, "since"),
+        until=_time(query.until, "until"),
+        with_redriven=query.redriven,
+    )
+    found = await call.services.dead_letters.browse(
+        topic, partition=query.partition, selection=selection, cursor=query.cursor, limit=query.limit
+    )
+    return Page(items=[_letter(each) for each in found.items], next_cursor=found.cursor)
+
+
+def _letter(letter: Letter) -> DeadLetter:
+    key, key_encoding = shown(letter.record.key)
+    value, encoding = shown(letter.record.value)
+    told = letter.origin
+    origin = None
+    if told is not None:
+        origin = Origin(
+            topic=told.topic,
+            partition=told.partition,
+            offset=told.offset,
+            group=told.group_id,
+            deliveries=told.deliveries,
+            cause=told.cause,
+        )
+    return DeadLetter(
+        partition=letter.partition,
+        offset=letter.offset,
+        timestamp=letter.timestamp,
+        origin=origin,
+        redrives=letter.redrives,
+        is_redriven=letter.is_redriven,
+        key=key,
+        key_encoding=key_encoding,
+        value=value,
+        encoding=encoding,
+        headers=header_shapes(letter.record),
+    )
+
+
+async def redrive(call: Call) -> Redriven:
+    body: Redrive = call.body
+    topic = call.path["topic"]
+    chosen = (body.offsets, body.topic, body.group, body.cause, body.since, body.until)
+    if body.all == any(each is not None for each in chosen):
+        raise invalid(
+            'Say which letters go back: {"all": true}, or some of offsets, topic, group, cause, since and until.'
+        )
+    may_read(call, topic)
+    selection = Selection(
+        offsets=None if body.offsets is None else {number: set(each) for number, each in body.offsets.items()},
+        topic=_target(call, topic, body.topic),
+        group_id=body.group,
+        cause=body.cause,
+        since=_time(body.since, "since"),
+        until=_time(body.until, "until"),
+        with_redriven=body.again,
+    )
+    found = await call.services.dead_letters.redrive(topic, selection)
+    refused = [Refused(partition=place[0], offset=place[1], reason=why) for place, why in found.failed.items()]
+    return Redriven(redriven=found.count, repeated=found.repeated, refused=refused[:MOST_ITEMS])
+
+
+def _target(call: Call, letters: str, wanted: str | None) -> str | None:
+    """Where they may go back to: with ACLs, to one topic that the caller may write to."""
+    if not call.services.authorizer.is_enabled:
+        return wanted
+    name = wanted if wanted is not None else letters.removeprefix(PREFIX)
+    may_write(call, name)
+    return name
+
+
+async def purge(call: Call) -> Purged:
+    body: Purge = call.body
+    topic = call.path["topic"]
+    if body.all == (body.before is not None or body.until is not None or body.only_redriven):
+        raise invalid('Say which letters go: {"all": true}, or some of before, until and onlyRedriven.')
+    call.require(Operation.DELETE, Kind.TOPIC, topic)
+    await partitions_of(call, topic)
+    count = await call.services.dead_letters.purge(
+        topic,
+        partition=body.partition,
+        before=None if body.before is None else OffsetNumber(body.before),
+        until=_time(body.until, "until"),
+        only_redriven=body.only_redriven,
+    )
+    return Purged(purged=count)
+
+
+def _time(given: int | str | None, field: str) -> Millis | None:
+    return None if given is None else Millis(millis(given, field))
+
+
+ROUTES = [
+    Route(
+        method="GET",
+        path="/v1/dead-letters",
+        handle=list_topics,
+        summary="List the topics of dead letters",
+        tag="dead letters",
+        query=PageQuery,
+        answer=Page[LetterTopic],
+    ),
+    Route(
+        method="GET",
+        path="/v1/dead-letters/{topic}/messages",
+        handle=browse,
+        summary="Browse dead letters, with whence they come and why they are here",
+        tag="dead letters",
+        query=LettersQuery,
+        answer=Page[DeadLetter],
+    ),
+    Route(
+        method="POST",
+        path="/v1/dead-letters/{topic}/redrive",
+        handle=redrive,
+        summary="Put the records of dead letters back where they come from",
+        tag="dead letters",
+        body=Redrive,
+        answer=Redriven,
+        problems=(507,),
+    ),
+    Route(
+        method="POST",
+        path="/v1/dead-letters/{topic}/purge",
+        handle=purge,
+        summary="Delete dead letters for good",
+        tag="dead letters",
+        body=Purge,
+        answer=Purged,
+        problems=(507,),
+    ),
+]

@@ -1,0 +1,247 @@
+"""What waits for its time: list, inspect, cancel, put off, count."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from kompat.admin.access import may_read, may_write
+from kompat.admin.messages import Duration, HeaderShape, PartitionNumber, duration, header_shapes
+from kompat.admin.problems import invalid
+from kompat.admin.producing import partitions_of
+from kompat.admin.route import Call, Route
+from kompat.admin.routes.messages import MOST_PARTITIONS, PageCursor
+from kompat.admin.shapes import DEFAULT_LIMIT, Answer, Body, Encoding, Limit, Page, Query, Time, millis, rfc3339, shown
+from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions.delay_service import DelayStatistics, Scheduled
+from kompat.security.acls import Kind, Operation
+from kompat.types import Millis, Offset
+
+DAY = 86_400_000
+
+
+class DelayedQuery(Query, rename={"from_": "from", "to": "to"}):
+    partition: PartitionNumber | None = None
+    limit: Limit = DEFAULT_LIMIT
+    cursor: PageCursor | None = None
+    from_: Annotated[Time | None, Meta(description="due not before")] = None
+    to: Annotated[Time | None, Meta(description="due before")] = None
+
+
+class TimelineQuery(Query, rename={"from_": "from"}):
+    buckets: Annotated[int, Meta(ge=1, le=1000)] = 60
+    from_: Time | None = None
+    to: Time | None = None
+
+
+class StatisticsQuery(Query):
+    topic: Annotated[str, Meta(max_length=249)] | None = None
+
+
+class DelayedMessage(Answer):
+    """Known by the offset that its producer was told."""
+
+    topic: str
+    partition: int
+    offset: int
+    deliver_at: str
+    due_timestamp: int
+    state: Literal["waiting", "undecided"]  # undecided: its transaction has not ended
+    schedule_id: str | None
+    timestamp: int
+    key: str | None
+    value: str | None
+    headers: list[HeaderShape]
+    key_encoding: Encoding | UnsetType = UNSET
+    encoding: Encoding | UnsetType = UNSET
+
+
+class NewTime(Body):
+    """One of these."""
+
+    deliver_at: Time | None = None
+    delay: Duration | None = None
+
+
+class Bucket(Answer, rename={"from_": "from"}):
+    from_: int
+    to: int
+    count: int
+
+
+class DueTimeline(Answer):
+    items: list[Bucket]
+    is_whole: bool  # false: there are more than were counted
+
+
+class DelayFigures(Answer):
+    waiting: int
+    undecided: int
+    bytes: int
+    next_due: str | None
+    next_due_timestamp: int | None
+
+
+def _shape(each: Scheduled) -> DelayedMessage:
+    key, key_encoding = shown(each.record.key)
+    value, encoding = shown(each.record.value)
+    return DelayedMessage(
+        topic=each.topic,
+        partition=each.partition,
+        offset=each.slot,
+        deliver_at=rfc3339(each.due),
+        due_timestamp=each.due,
+        state="undecided" if each.is_undecided else "waiting",
+        schedule_id=each.schedule_id,
+        timestamp=each.record.timestamp,
+        key=key,
+        key_encoding=key_encoding,
+        value=value,
+        encoding=encoding,
+        headers=header_shapes(each.record),
+    )
+
+
+async def list_delayed(call: Call) -> Page[DelayedMessage]:
+    query: DelayedQuery = call.query
+    topic = call.path["topic"]
+    may_read(call, topic)
+    if query.partition is None and await partitions_of(call, topic) > MOST_PARTITIONS:
+        raise invalid(f"{topic} has more than {MOST_PARTITIONS} partitions. Give `partition` to list one of them.")
+    found = await call.services.delays.list(
+        topic,
+        partition=query.partition,
+        since=None if query.from_ is None else Millis(millis(query.from_, "from")),
+        until=None if query.to is None else Millis(millis(query.to, "to")),
+        limit=query.limit,
+        cursor=query.cursor,
+    )
+    return Page(items=[_shape(each) for each in found.items], next_cursor=found.cursor)
+
+
+async def get_delayed(call: Call) -> DelayedMessage:
+    topic, partition, offset = _place(call)
+    may_read(call, topic)
+    found = await call.services.delays.find(topic, partition, offset)
+    if found is None:
+        raise KafkaError(
+            ErrorCode.RESOURCE_NOT_FOUND, f"No record of offset {offset} waits. Perhaps it was delivered, or cancelled."
+        )
+    return _shape(found)
+
+
+async def cancel(call: Call) -> DelayedMessage:
+    topic, partition, offset = _place(call)
+    may_read(call, topic)
+    may_write(call, topic)
+    return _shape(await call.services.delays.cancel(topic, partition, offset))
+
+
+async def reschedule(call: Call) -> DelayedMessage:
+    topic, partition, offset = _place(call)
+    may_read(call, topic)
+    may_write(call, topic)
+    body: NewTime = call.body
+    if body.delay is not None and body.deliver_at is None:
+        due = call.services.clock.now() + duration(body.delay, "delay")
+    elif body.deliver_at is not None and body.delay is None:
+        due = millis(body.deliver_at, "deliverAt")
+    else:
+        raise invalid("Give one of `deliverAt` and `delay`.")
+    return _shape(await call.services.delays.reschedule(topic, partition, offset, Millis(due)))
+
+
+def _place(call: Call) -> tuple[str, int, Offset]:
+    return call.path["topic"], call.path["partition"], Offset(call.path["offset"])
+
+
+async def timeline(call: Call) -> DueTimeline:
+    query: TimelineQuery = call.query
+    topic = call.path["topic"]
+    may_read(call, topic)
+    since = call.services.clock.now() if query.from_ is None else millis(query.from_, "from")
+    until = since + DAY if query.to is None else millis(query.to, "to")
+    found = await call.services.delays.timeline(topic, Millis(since), Millis(until), query.buckets)
+    return DueTimeline(
+        items=[Bucket(from_=each.since, to=each.until, count=each.count) for each in found.buckets],
+        is_whole=found.is_whole,
+    )
+
+
+async def statistics(call: Call) -> DelayFigures:
+    topic = call.query.topic
+    if topic is None:
+        call.require(Operation.DESCRIBE, Kind.CLUSTER)
+    else:
+        call.require(Operation.DESCRIBE, Kind.TOPIC, topic)
+    return figures(await call.services.delays.statistics(topic))
+
+
+def figures(found: DelayStatistics) -> DelayFigures:
+    return DelayFigures(
+        waiting=found.waiting,
+        undecided=found.undecided,
+        bytes=found.size,
+        next_due=None if found.next_due is None else rfc3339(found.next_due),
+        next_due_timestamp=found.next_due,
+    )
+
+
+ROUTES = [
+    Route(
+        method="GET",
+        path="/v1/topics/{topic}/delayed",
+        handle=list_delayed,
+        summary="List what waits for its time, first what is due first",
+        tag="delayed",
+        query=DelayedQuery,
+        answer=Page[DelayedMessage],
+    ),
+    Route(
+        method="GET",
+        path="/v1/topics/{topic}/delayed/timeline",
+        handle=timeline,
+        summary="Count what is due when",
+        tag="delayed",
+        query=TimelineQuery,
+        answer=DueTimeline,
+    ),
+    Route(
+        method="GET",
+        path="/v1/topics/{topic}/delayed/{partition}/{offset}",
+        handle=get_delayed,
+        summary="Inspect a message that waits",
+        tag="delayed",
+        answer=DelayedMessage,
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/topics/{topic}/delayed/{partition}/{offset}",
+        handle=cancel,
+        summary="Cancel a message that waits: it is not delivered",
+        tag="delayed",
+        answer=DelayedMessage,
+        problems=(507,),
+    ),
+    Route(
+        method="PATCH",
+        path="/v1/topics/{topic}/delayed/{partition}/{offset}",
+        handle=reschedule,
+        summary="Deliver a message that waits at another time",
+        tag="delayed",
+        body=NewTime,
+        answer=DelayedMessage,
+        problems=(507,),
+    ),
+    Route(
+        method="GET",
+        path="/v1/delayed/statistics",
+        handle=statistics,
+        summary="Count what waits, in a topic or in all",
+        tag="delayed",
+        query=StatisticsQuery,
+        answer=DelayFigures,
+        problems=(404,),
+    ),
+]
