@@ -16,6 +16,7 @@ from kompat.errors import ErrorCode, KafkaError, ProtocolError
 from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.later import Later
+from kompat.handlers.produce_order import refusal
 from kompat.handlers.transactional_produce import Guard, admit
 from kompat.log.commit import Pending
 from kompat.log.partition import Appended, Partition
@@ -90,7 +91,8 @@ async def _handle_in_turn(
                 key = topic.name, topic.topic_id, data.index
                 try:
                     if data.records is not None and key not in denied:
-                        guard = await admit(ctx, transactional_id, _partition(ctx, topic, data.index), data.records)
+                        partition = _partition(ctx, topic, data.index)
+                        guard = await _admitted(ctx, transactional_id, partition, data.records)
                         if guard is not None:
                             guards[key] = guard
                 except KafkaError as error:
@@ -98,6 +100,13 @@ async def _handle_in_turn(
         refused.update({key: guard.refusal for key, guard in guards.items() if not guard.holds})
         reply = _append_all(ctx, req, refused)
     return await reply if isinstance(reply, Later) else reply
+
+
+async def _admitted(ctx: Context, transactional_id: str, partition: Partition, records: memoryview) -> Guard | None:
+    try:
+        return await admit(ctx, transactional_id, partition, records)
+    except KafkaError as error:
+        raise refusal(partition, records, error) from error
 
 
 def _append_all(ctx: Context, req: ProduceRequest, refused: Refused) -> Later[ProduceResponse] | ProduceResponse | None:
@@ -119,7 +128,7 @@ def _append_all(ctx: Context, req: ProduceRequest, refused: Refused) -> Later[Pr
 def _append(
     ctx: Context, req: ProduceRequest, topic: TopicData, data: PartitionData, reply: _Reply
 ) -> PartitionResponse:
-    log_start = UNKNOWN_OFFSET
+    log_start, partition = UNKNOWN_OFFSET, None
     try:
         records = _checked(ctx, req, data)
         partition = _partition(ctx, topic, data.index)
@@ -134,7 +143,8 @@ def _append(
             ctx.services.tracer.sent_by(partition, ctx.client_id)
         return reply.started(topic, data.index, appended)
     except KafkaError as error:
-        return reply.refused(topic, data.index, error, log_start)
+        told = error if partition is None else refusal(partition, data.records, error)
+        return reply.refused(topic, data.index, told, log_start)
 
 
 def _checked(ctx: Context, req: ProduceRequest, data: PartitionData) -> memoryview:

@@ -77,6 +77,11 @@ class Producers:
         producer = self._known.get(producer_id)
         return producer.ends if producer is not None else 0
 
+    def expected(self, producer_id: int, epoch: int) -> int:
+        """The sequence number that the producer's next batch has to have."""
+        producer = self._known.get(producer_id)
+        return (producer.last_sequence + 1) & LAST_SEQUENCE if producer is not None and producer.epoch == epoch else 0
+
     # -- before an append ------------------------------------------------------------------------------------------
     def admit(
         self, producer_id: int, epoch: int, first_sequence: int, count: int, *, transactional: bool

@@ -12,6 +12,7 @@ from kompat.log.partition import Partition
 from kompat.log.replica_core import ReplicaCore
 from kompat.log.replica_host import Host
 from kompat.log.replica_log import not_leader
+from kompat.log.replica_refusals import Refusals
 from kompat.raft.engine import ChangeKind, MembershipRefused, NotLeader, PeerProgress, RaftError, Role
 from kompat.types import Millis, NodeId, Offset, RaftIndex
 
@@ -36,6 +37,7 @@ class ReplicaProgress:
 class Replica(ReplicaCore):
     def __init__(self, partition: Partition, host: Host, voters: Sequence[NodeId]) -> None:
         self._caught_up = CaughtUp()
+        self._refusals = Refusals()
         self._in_sync: list[NodeId] = []
         self._looked = Millis(0)
         super().__init__(partition, host, voters)
@@ -168,6 +170,12 @@ class Replica(ReplicaCore):
         if least > 1 and len(self.in_sync()) < least:
             reason = f"{len(self.in_sync())} replicas are in sync, and {least} have to be"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
+
+    def refused(self, producer_id: int, epoch: int, sequence: int) -> None:
+        self._refusals.note(producer_id, epoch, sequence, self._host.now())
+
+    def has_refused(self, producer_id: int, epoch: int, sequence: int) -> bool:
+        return self._refusals.holds(producer_id, epoch, sequence, self._host.now())
 
     def _began_to_lead(self) -> None:
         now = self._host.now()

@@ -41,6 +41,7 @@ class Gate:
 
 def context(world: World, transactions: object) -> Context:
     services = SimpleNamespace(
+        authorizer=SimpleNamespace(is_enabled=False),
         transactions=transactions,
         config={"transaction.partition.verification.enable": True},
         logs=world.node.logs,
