@@ -57,7 +57,9 @@ class Application:
         self.bodies = Bodies()
         self._authenticate = authenticate
         paths = [Path(route.path, self._endpoint(route), methods=[route.method]) for route in self.routes]
-        self.asgi: ASGIApp = _unescaped(Starlette(routes=paths, exception_handlers={HTTPException: _refused}))
+        starlette = Starlette(routes=paths, exception_handlers={HTTPException: _refused})
+        starlette.router.redirect_slashes = False
+        self.asgi: ASGIApp = _unescaped(starlette)
 
     def serve(self, services: Services, local_address: tuple[str, int], telling: Telling, sampler: Sampler) -> None:
         """The broker is up."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect
 
 from kompat.admin.problems import TOO_LARGE, UNAVAILABLE, Problem, invalid
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 BODY_SECONDS = 30.0  # for a body to arrive
+DISCARD_SECONDS = 2.0
 ALL_BODIES_BYTES = 64 * 1024 * 1024  # of all that are being read or worked on
 BUSY = {"retry-after": "1"}
 
@@ -40,26 +44,47 @@ class Bodies:
         """Raises a problem where the body is longer than `most`, or does not come in time."""
         told = _told_length(request)
         if told is not None and told > most:
+            if request.headers.get("expect", "").lower() != "100-continue":  # then nothing of it is sent
+                await _discard(request)
             raise too_large(most)
         try:
             async with asyncio.timeout(self._seconds):
-                return await _all(request, most)
+                body = await _all(request, most)
         except TimeoutError:
             raise Problem(
                 408,
                 f"The body has not arrived within {self._seconds:.0f} seconds. Send it faster, or less of it.",
                 headers={"connection": "close"},
             ) from None
-
-
-async def _all(request: Request, most: int) -> bytes:
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most:
+        if body is None:
+            await _discard(request)
             raise too_large(most)
-        parts.append(part)
-    return b"".join(parts)
+        return body
+
+
+async def _all(request: Request, most: int) -> bytes | None:
+    """None where it is longer."""
+    parts, size = [], 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        size += len(message.get("body", b""))
+        if size > most:
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def _discard(request: Request) -> None:
+    """Read on for a moment: a client that is still sending when the connection is closed may never see the answer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_SECONDS):
+            while True:
+                message = await request.receive()
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return
 
 
 def _told_length(request: Request) -> int | None:

@@ -7,14 +7,18 @@ already: what is left is to accept, to keep an eye on connections that do not ge
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from typing import TYPE_CHECKING, Any
 
 import h11
+import msgspec
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
+
+from kompat.admin.problems import MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
     from kompat.admin.app import Application
@@ -27,8 +31,16 @@ CANCEL_SECONDS = 1.0
 
 
 class Serving:
-    def __init__(self, application: Application, max_connections: int) -> None:
+    def __init__(
+        self,
+        application: Application,
+        max_connections: int,
+        head_seconds: float = HEAD_SECONDS,
+        unread_seconds: float = UNREAD_SECONDS,
+    ) -> None:
         self.application = application
+        self.head_seconds = head_seconds
+        self.unread_seconds = unread_seconds
         self.max_connections = max_connections
         self.loop = asyncio.get_running_loop()
         self.state = ServerState()
@@ -47,7 +59,8 @@ class Serving:
         )
         self._config.load()
         # What it has to say of malformed requests is the client's to know.
-        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        self._log = logging.getLogger("uvicorn.error")
+        self._log.setLevel(logging.ERROR)
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -59,7 +72,7 @@ class Serving:
         return Connection(self, self._config)
 
     def _sweep(self) -> None:
-        self._sweeper = self.loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._sweeper = self.loop.call_later(min(SWEEP_SECONDS, self.head_seconds / 4), self._sweep)
         now = self.loop.time()
         for connection in list(self.connections):
             connection.check(now)
@@ -78,6 +91,7 @@ class Serving:
         tasks = self.state.tasks
         if tasks:
             await asyncio.wait(list(tasks), timeout=seconds)
+        self._log.setLevel(logging.CRITICAL)  # uvicorn would call those that are cut off now mistakes
         for task in list(tasks):
             task.cancel()
         if tasks:
@@ -94,7 +108,7 @@ class Connection(H11Protocol):
     def __init__(self, serving: Serving, config: uvicorn.Config) -> None:
         super().__init__(config, serving.state, {}, serving.loop)
         self._serving = serving
-        self._head_due = serving.loop.time() + HEAD_SECONDS
+        self._head_due = serving.loop.time() + serving.head_seconds
         self._unread_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -103,7 +117,7 @@ class Connection(H11Protocol):
             transport.abort()
 
     def on_response_complete(self) -> None:
-        self._head_due = self.loop.time() + HEAD_SECONDS
+        self._head_due = self.loop.time() + self._serving.head_seconds
         super().on_response_complete()
 
     def pause_writing(self) -> None:
@@ -114,8 +128,21 @@ class Connection(H11Protocol):
         self._unread_since = None
         super().resume_writing()
 
+    def send_400_response(self, msg: str) -> None:
+        """To what is not HTTP, or has too long a head."""
+        problem = Problem(400, f"{msg} A head may have {HEAD_BYTES} bytes.", name="not-http")
+        headers = [("content-type", MEDIA_TYPE), ("connection", "close")]
+        with contextlib.suppress(h11.LocalProtocolError):  # in the middle of an answer
+            for event in (
+                h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+                h11.Data(data=msgspec.json.encode(problem.shape())),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
     def check(self, now: float) -> None:
         is_waiting = self.conn.their_state is h11.IDLE
-        is_unread = self._unread_since is not None and now > self._unread_since + UNREAD_SECONDS
+        is_unread = self._unread_since is not None and now > self._unread_since + self._serving.unread_seconds
         if (is_waiting and now > self._head_due) or is_unread:
             self.transport.abort()
