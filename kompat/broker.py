@@ -35,6 +35,7 @@ from kompat.handlers.fetch_room import FetchRoom
 from kompat.handlers.fetch_sessions import FetchSessions
 from kompat.handlers.services import Services
 from kompat.handlers.transactional_produce import Turns
+from kompat.log.backups import Backups, Facts
 from kompat.log.cleaning import CleanerSettings
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
@@ -105,7 +106,7 @@ class Broker:
                 member.controller.serve(Call.FORWARD, Forwarded(dispatcher).serve)
                 member.peers.on_call[Call.REQUEST] = Forwarded(dispatcher).serve
             listener = Listener(
-                dispatcher, limits(self._config), on_left=services.shares.disconnected, quotas=services.quotas
+                dispatcher, limits(self._config), on_left=services.disconnected, quotas=services.quotas
             )
             services.fetch_room.unread = listener.unread_bytes
             self._count_connections(listener)
@@ -163,6 +164,7 @@ class Broker:
             transactions=coordinators.transactions,
             shares=coordinators.shares,
             telemetry=_telemetry(clock, cluster),
+            backups=self._backups(logs, cluster),
             delays=delays,
             queues=QueueService(cluster, coordinators.shares, far),
             dead_letters=DeadLetterService(cluster, logs, clock, extensions.tracer, coordinators.courier),
@@ -181,6 +183,17 @@ class Broker:
             authorizer=Authorizer(cluster, config),
             quotas=ClientQuotas(cluster, config, clock),
         )
+
+    def _backups(self, logs: Logs, cluster: ClusterService) -> Backups:
+        def facts() -> Facts:
+            return Facts(
+                version=__version__,
+                node_id=self._config.node_id,
+                cluster_id=cluster.cluster_id,
+                created=self._clock.now(),
+            )
+
+        return Backups(logs.store, self._config["kompat.backup.dir"], facts)
 
     def _open_logs(self) -> tuple[Logs, GroupCommit]:
         config = self._config

@@ -114,6 +114,7 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
 
 # What Kafka has no setting for.
 OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
+    ("kompat.backup.dir", "string", None, "", "", "The directory that backups are written to when somebody asks for one by HTTP; unset: nobody can."),
     ("kompat.cache.bytes", "long", "134217728", "0..", "", "Bytes of recent batches that are kept in memory for readers at the tail of their logs."),
     ("kompat.cluster.listener", "string", None, "", "", "Where this broker listens for others, as host:port; unset: where `kompat.cluster.members` says that it is."),
     ("kompat.cluster.members", "list", "", "", "", "The brokers that found the cluster, or some that are in it already, as NODE@host:port; empty: this broker is alone."),

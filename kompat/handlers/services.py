@@ -9,6 +9,8 @@ from kompat.meters import Meters
 
 if TYPE_CHECKING:
     from kompat.clock import Clock
+    from kompat.cluster.authorizer import Authorizer
+    from kompat.cluster.client_quotas import ClientQuotas
     from kompat.cluster.service import ClusterService
     from kompat.cluster.users import Users
     from kompat.config.load import BrokerConfig
@@ -23,11 +25,12 @@ if TYPE_CHECKING:
     from kompat.handlers.fetch_room import FetchRoom
     from kompat.handlers.fetch_sessions import FetchSessions
     from kompat.handlers.transactional_produce import Turns
+    from kompat.log.backups import Backups
     from kompat.log.manager import Logs
     from kompat.share.service import ShareService
+    from kompat.telemetry.service import Telemetry
     from kompat.txn.service import TransactionService
     from kompat.types import NodeId
-    from kompat.telemetry.service import Telemetry
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,9 +43,10 @@ class Services:
     groups: GroupService
     transactions: TransactionService
     shares: ShareService
+    telemetry: Telemetry
+    backups: Backups
     delays: FarDelays
     queues: QueueService
-    telemetry: Telemetry
     dead_letters: DeadLetterService
     lanes: FarLanes
     tracer: Tracer

@@ -127,7 +127,7 @@ class GroupCommit:
     @property
     def may_have_lost(self) -> bool:
         """Whether what was acknowledged before the start may be gone."""
-        return self._store.lost_power and self._fsync != "always"
+        return self._store.is_restored or (self._store.lost_power and self._fsync != "always")
 
     def turn(self) -> Pending:
         """The promise for what is staged in this turn; asking for it makes the turn end with a flush."""

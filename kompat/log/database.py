@@ -18,6 +18,7 @@ from rocksdict import (
 )
 
 from kompat.errors import DamagedData, StorageError
+from kompat.log.files import size_of
 from kompat.log.lock import Ending
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 FAMILIES = ("batches", "entries", "times", "state")
 MIB = 1 << 20
 _HANDLES = ("db", "default", *FAMILIES)
+FORMAT_FILE = "FORMAT"
 _FORMAT = "kompat log store, format 1\n"
 
 _NOT_DAMAGE = (
@@ -64,7 +66,7 @@ class Database:
         self._recovery = tolerant if ending is Ending.MACHINE else DBRecoveryMode.tolerate_corrupted_tail_records()
         os.makedirs(directory, exist_ok=True)
         is_new = self._is_new()
-        if not is_new and ending is not Ending.CLEAN and not self._has_write_ahead_log():
+        if not is_new and ending in (Ending.PROCESS, Ending.MACHINE) and not self._has_write_ahead_log():
             raise _damaged(directory, "its write-ahead log is missing")
         self._open(create=is_new)
         if is_new:
@@ -144,6 +146,9 @@ class Database:
         except Exception as error:
             raise StorageError(f"the database could not be flushed: {error}") from error
 
+    def size_on_disk(self) -> int:
+        return sum(size_of(os.path.join(self.directory, name)) for name in os.listdir(self.directory))
+
     def room_to_open(self) -> int:
         """What opening may write: tables from the write-ahead logs, and some."""
         with os.scandir(self.directory) as files:
@@ -187,7 +192,7 @@ class Database:
 
     @property
     def _format_path(self) -> str:
-        return os.path.join(self.directory, "FORMAT")
+        return os.path.join(self.directory, FORMAT_FILE)
 
 
 def translated(error: Exception, directory: str) -> Exception:

@@ -110,6 +110,14 @@ def _write_rest(fd: int, rest: bytes, place: int) -> None:
         place += written
 
 
+def size_of(path: str) -> int:
+    """0 where it has been removed meanwhile."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
+
+
 def sync_directory(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -6,6 +6,9 @@ from enum import Enum
 
 from kompat.errors import StorageError
 
+RUNNING = "running"  # the note that one works here
+RESTORED = "restored from a backup\n"  # in its place
+
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -15,6 +18,7 @@ class Ending(Enum):
     CLEAN = "closed"
     PROCESS = "killed"  # what it wrote is in the system's page cache
     MACHINE = "machine lost power"  # what was not synced may be lost in part and out of order
+    RESTORED = "restored"  # whole, but of some time ago: what came later is lost
 
 
 class DirectoryLock:
@@ -41,7 +45,7 @@ class DirectoryLock:
         boot_id = _boot_id()
         try:
             with open(self._marker, encoding="ascii") as file:
-                return Ending.PROCESS if boot_id and file.read() == boot_id else Ending.MACHINE
+                return _ending(file.read(), boot_id)
         except FileNotFoundError:
             pass
         with open(self._marker, "w", encoding="ascii") as file:
@@ -59,7 +63,13 @@ class DirectoryLock:
 
     @property
     def _marker(self) -> str:
-        return os.path.join(self._directory, "running")
+        return os.path.join(self._directory, RUNNING)
+
+
+def _ending(note: str, boot_id: str) -> Ending:
+    if note == RESTORED:
+        return Ending.RESTORED
+    return Ending.PROCESS if boot_id and note == boot_id else Ending.MACHINE
 
 
 def _boot_id() -> str:

@@ -255,6 +255,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.lost_power = False
+        self.is_restored = False
         self._logs: dict[LogId, _Data] = {}
         self._staged: list[Write] = []
         self._lock = Lock()  # cold reads come from other threads than flushes

@@ -53,10 +53,14 @@ class Hard(NamedTuple):
     def encode(self) -> bytes:
         return _HARD.pack(*self)
 
+    @classmethod
+    def decode(cls, value: bytes) -> Hard:
+        return cls._make(_HARD.unpack(value))
+
 
 def load_hard(store: PartitionStore) -> Hard | None:
     value = store.state(HARD)
-    return Hard._make(_HARD.unpack(value)) if value is not None else None
+    return Hard.decode(value) if value is not None else None
 
 
 def encode_terms(terms: Epochs) -> bytes:

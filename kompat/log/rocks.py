@@ -37,7 +37,7 @@ class RocksStore:
     def __init__(self, directory: str, *, reserve_bytes: int = 0, max_open_files: int = 256) -> None:
         """Raises StorageError where another broker works here, DamagedData where the database contradicts itself."""
         self.directory = directory
-        self._reserve = reserve_bytes
+        self.reserve_bytes = self._reserve = reserve_bytes
         try:
             self._lock = DirectoryLock(directory)
         except OSError as error:
@@ -53,6 +53,7 @@ class RocksStore:
     def _start(self, max_open_files: int) -> None:
         self._ending = self._lock.begin()
         self.lost_power = self._ending is Ending.MACHINE
+        self.is_restored = self._ending is Ending.RESTORED
         if self.lost_power:
             logger.warning(
                 "the machine stopped while a broker worked in %s: what was not synced may be lost; checking the ends of its logs",
@@ -241,6 +242,11 @@ class RocksStore:
                 self.values.copy_to(os.path.join(directory, "values"))
         except OSError as error:
             raise StorageError(f"{self.directory} could not be copied: {error}") from error
+
+    def size_of_copy(self, *, everything: bool) -> int:
+        """Bytes that a checkpoint takes: of what is not finished yet, or of everything, on another file system."""
+        values = self.values.size_of_copy(everything=everything)
+        return values + (self.database.size_on_disk() if everything else 0)
 
     def close(self) -> None:
         """What is staged and not flushed is discarded."""

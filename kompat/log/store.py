@@ -176,6 +176,8 @@ class PartitionStore(Protocol):
 class LogStore(Protocol):
     # The machine stopped while a broker worked here: what was written and not synced may be gone.
     lost_power: bool
+    # It was restored from a backup: what was acknowledged later is gone, however it was written.
+    is_restored: bool
 
     def open(self, log: LogId) -> PartitionStore: ...
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from threading import Lock
 
-from kompat.log.files import OpenFiles, sync_directory, write_all
+from kompat.log.files import OpenFiles, size_of, sync_directory, write_all
 from kompat.types import Buffer, LogId
 
 logger = logging.getLogger(__name__)
@@ -236,6 +236,14 @@ class ValueLog:
                     shutil.copyfile(source, target)
                 else:
                     _link(source, target)
+
+    def size_of_copy(self, *, everything: bool) -> int:
+        """Bytes that `copy_to` copies; those of all files, where none can be linked."""
+        size = 0
+        for log in self.logs():
+            files = sorted(os.listdir(self.path(log)), key=_parse)
+            size += sum(size_of(self.path(f"{log}/{file}")) for file in (files if everything else files[-1:]))
+        return size
 
     def close(self) -> None:
         self.files.close()

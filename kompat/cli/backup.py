@@ -1,0 +1,108 @@
+"""`kompat backup`: copy a running broker's data, list the copies, look whether one is whole."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, Final
+
+from kompat.cli.command import FAILED, CommandError, Parsers, add_http, add_json, declare, runs, subcommands
+from kompat.cli.http_client import door
+from kompat.cli.output import Column, output_of, size_text, time_text
+
+LONG: Final = 3600.0  # seconds: much may have to be copied
+COLUMNS: Final = (
+    Column("NAME", "name"),
+    Column("CREATED", "created", time_text),
+    Column("BROKER", "nodeId"),
+    Column("FILES", "files"),
+    Column("SIZE", "bytes", size_text),
+    Column("VERSION", "version"),
+)
+
+
+def add(commands: Parsers, summary: str) -> None:
+    parser = declare(
+        commands,
+        "backup",
+        summary,
+        examples=[
+            "kompat backup create monday",
+            "kompat backup list",
+            "kompat backup verify /var/backups/kompat/monday",
+            "kompat restore /var/backups/kompat/monday --data ./kompat-data",
+        ],
+    )
+    parts = subcommands(parser)
+    create = declare(
+        parts,
+        "create",
+        "copy a running broker's data",
+        description="Copy a running broker's data to a directory in its kompat.backup.dir. All that it has acknowledged is in it.",
+        examples=["kompat backup create monday --http http://broker-1:8080"],
+    )
+    create.add_argument("name", metavar="NAME", help="of the directory, which must not be there yet")
+    add_http(create)
+    add_json(create)
+    runs(create, _create)
+    listed = declare(parts, "list", "list a running broker's backups", examples=["kompat backup list"])
+    add_http(listed)
+    add_json(listed)
+    runs(listed, _list)
+    verify = declare(
+        parts,
+        "verify",
+        "look whether a backup is whole",
+        description="Look at all files of a backup, and at the checksums of all batches in it. Ends with 1 if one is wrong.",
+        examples=["kompat backup verify /var/backups/kompat/monday"],
+    )
+    verify.add_argument("directory", metavar="DIR", help="the backup")
+    add_json(verify)
+    runs(verify, _verify)
+
+
+def _create(given: argparse.Namespace) -> None:
+    made = door(given).post("/v1/backups", {"name": given.name}, seconds=LONG)
+    size = size_text(made["bytes"])
+    output_of(given).done(
+        f"backup {made['name']} of broker {made['nodeId']} is made: {made['files']} files, {size}", made
+    )
+
+
+def _list(given: argparse.Namespace) -> None:
+    output_of(given).rows(COLUMNS, list(door(given).items("/v1/backups")), empty="There are no backups yet.")
+
+
+def _verify(given: argparse.Namespace) -> int | None:
+    from kompat.cli.data_dir import DataDirectory
+    from kompat.errors import StorageError
+    from kompat.log import backup
+
+    directory = Path(given.directory)
+    try:
+        manifest = backup.check(directory)
+    except StorageError as error:
+        raise CommandError(str(error)) from None
+    faults: list[str] = []
+    partitions = batches = 0
+    with DataDirectory(str(directory)) as data:
+        for each in data.partitions():
+            partitions += 1
+            for found in data.batches(each.log):
+                batches += 1
+                if found.fault is not None:
+                    faults.append(f"{each} offset {found.base_offset}: {found.fault}")
+    told: dict[str, Any] = {
+        "name": directory.name,
+        "created": manifest.created,
+        "files": len(manifest.files),
+        "bytes": manifest.size,
+        "partitions": partitions,
+        "batches": batches,
+        "faults": faults,
+    }
+    said = f"{batches} batches in {partitions} partitions: " + (
+        f"{len(faults)} are damaged" if faults else "all are whole"
+    )
+    output_of(given).done("\n".join((said, *faults)), told)
+    return FAILED if faults else None

@@ -1,0 +1,105 @@
+"""Backups while the broker runs: one at a time, in a thread, under names in the directory that the operator has chosen."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kompat.errors import ErrorCode, KafkaError, StorageError
+from kompat.log.store import LogStore
+
+if TYPE_CHECKING:
+    from kompat.log.rocks import RocksStore
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class BackupError(StorageError):
+    """A backup that cannot be made, or be used. The message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a backup is of."""
+
+    version: str
+    node_id: int
+    cluster_id: str
+    created: int  # milliseconds since 1970
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(Facts):
+    files: dict[str, int]  # paths and sizes
+
+    @property
+    def size(self) -> int:
+        return sum(self.files.values())
+
+
+class BackupExists(Exception):  # noqa: N818 - it is told as it is
+    """There is one of that name."""
+
+
+class Backups:
+    def __init__(self, store: LogStore, directory: str | None, facts: Callable[[], Facts]) -> None:
+        """`directory`: kompat.backup.dir. `facts` tells what a backup would be of now."""
+        self._store = store
+        self._directory = Path(directory) if directory else None
+        self._facts = facts
+        self._turn = asyncio.Lock()
+
+    async def create(self, name: str) -> Manifest:
+        """Raises KafkaError where it cannot be asked for, BackupExists, StorageError where it fails."""
+        target = self._place(name)
+        store: Any = self._store
+        if not hasattr(store, "database"):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "this broker keeps everything in memory: there is nothing to copy"
+            )
+        async with self._turn:
+            if target.exists():
+                raise BackupExists(f"there is a backup {name} already")
+            # All of it in a thread, until its end: a copy that is half made would be of no use.
+            return await asyncio.shield(asyncio.to_thread(self._write, store, target))
+
+    def _write(self, store: RocksStore, target: Path) -> Manifest:
+        from kompat.log import backup  # a broker that keeps nothing on a disk does not need what it imports
+
+        # The tables first, so that the checkpoint, which holds the interpreter, has little left to do.
+        store.database.flush()
+        return backup.write(store, target, self._facts())
+
+    def _place(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "a backup's name has letters, digits, dots, dashes and underscores"
+            )
+        return self._chosen() / name
+
+    def _chosen(self) -> Path:
+        if self._directory is None:
+            reason = "kompat.backup.dir is not set: it says where backups may be written"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, reason)
+        return self._directory
+
+    async def list(self) -> list[tuple[str, Manifest]]:
+        """Those that are whole, by their names."""
+        return await asyncio.to_thread(_found, self._chosen())
+
+
+def _found(directory: Path) -> list[tuple[str, Manifest]]:
+    from kompat.log import backup
+
+    found = []
+    for path in sorted(directory.iterdir()) if directory.is_dir() else ():
+        if path.is_dir() and not path.name.startswith(backup.PARTIAL):
+            try:
+                found.append((path.name, backup.read(path)))
+            except BackupError:
+                continue  # something else
+    return found
