@@ -16,11 +16,11 @@ class ScramClient:
     def first(self) -> bytes:
         return f"n,,{self._bare}".encode()
 
-    def final(self, server_first: bytes) -> bytes:
+    def final(self, server_first: bytes, repeated: str = "") -> bytes:
         answer = server_first.decode()
         nonce, salt, iterations = (part.partition("=")[2] for part in answer.split(","))
         salted = hashlib.pbkdf2_hmac(self._hash, self._password, b64decode(salt), int(iterations))
-        without_proof = f"c=biws,r={nonce}"
+        without_proof = f"c=biws,r={repeated}{nonce}"
         said = f"{self._bare},{answer},{without_proof}".encode()
         client_key = hmac.digest(salted, b"Client Key", self._hash)
         signature = hmac.digest(hashlib.new(self._hash, client_key).digest(), said, self._hash)

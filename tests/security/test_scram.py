@@ -132,6 +132,16 @@ def test_nobody_may_ask_to_be_somebody_else() -> None:
         talk.respond(b"n,a=bob,n=alice,r=x")
 
 
+def test_a_client_may_say_its_nonce_twice_as_old_librdkafka_does() -> None:
+    client = ScramClient("sha256", "alice", "pw")
+    talk = conversation(SHA_256, "pw")
+    first = talk.respond(client.first())
+
+    talk.respond(client.final(first, repeated="client-nonce"))
+
+    assert talk.user == "alice"
+
+
 def test_a_proof_does_not_serve_twice() -> None:
     client = ScramClient("sha256", "alice", "pw")
     talk = conversation(SHA_256, "pw")
