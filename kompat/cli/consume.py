@@ -107,8 +107,6 @@ def _check(given: argparse.Namespace) -> None:
     where = (given.from_time, given.to_time, given.from_snapshot, given.partition, given.offset)
     if given.group and any(each is not None for each in where):
         raise UsageError("a group reads on from where it was left: it goes with none of the other ways to say where")
-    if given.share and given.from_beginning:
-        raise UsageError("a share group has its own start: kompat config set group ID share.auto.offset.reset=earliest")
     if given.include_deleted and not given.from_snapshot:
         raise UsageError("--include-deleted needs --from-snapshot: what the log has lost is only in an archive")
     said = (given.from_beginning, given.follow, given.group, *(each is not None for each in where))

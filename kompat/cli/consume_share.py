@@ -22,7 +22,12 @@ def shared(given: argparse.Namespace) -> Iterator[Shown]:
     left = given.max
     while left:
         deliveries = acquire(
-            at, given.topic, given.group, most=min(BATCH, left), wait_ms=FOLLOW_MS if given.follow else WAIT_MS
+            at,
+            given.topic,
+            given.group,
+            most=min(BATCH, left),
+            wait_ms=FOLLOW_MS if given.follow else WAIT_MS,
+            startAt="earliest" if given.from_beginning else "latest",
         )
         if not deliveries and not given.follow:
             return

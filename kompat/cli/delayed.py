@@ -126,11 +126,11 @@ def _stats(given: argparse.Namespace) -> None:
     if output.is_json:
         output.json(found)
         return
-    shown = {"bytes": size_text, "size": size_text}
     output.pairs(
         [
-            (name, shown[name](value) if name in shown else "-" if value is None else str(value))
-            for name, value in found.items()
-            if not isinstance(value, list | dict)
+            ("waiting", str(found["waiting"])),
+            ("of transactions that have not ended", str(found["undecided"])),
+            ("size", size_text(found["bytes"])),
+            ("due next", found["nextDue"] or "-"),
         ]
     )

@@ -57,6 +57,7 @@ def add(commands: Parsers, summary: str) -> None:
     )
     _add_selection(redrive)
     redrive.add_argument("--all", action="store_true", help="all that have not been redriven")
+    redrive.add_argument("--again", action="store_true", help="also those that were redriven already")
     redrive.add_argument("--letter", action="append", metavar="PARTITION/OFFSET", help="this one; may be repeated")
     purge = _command(
         inner,
@@ -91,7 +92,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 def _selection(given: argparse.Namespace) -> dict[str, Any]:
     return {
-        "fromTopic": given.from_topic,
+        "topic": given.from_topic,
         "group": given.group,
         "cause": given.cause,
         "since": given.since,
@@ -133,6 +134,8 @@ def _redrive(given: argparse.Namespace) -> None:
     if bool(selection) == given.all:
         raise UsageError("which letters? --all, or --letter, --group, --from-topic, --cause, --since, --until")
     body = {"all": True} if given.all else selection
+    if given.again:
+        body["again"] = True
     found = door(given).post(f"/v1/dead-letters/{segment(given.topic)}/redrive", body, seconds=600)
     refused = found.get("refused") or []
     output.done(f"redriven: {found['redriven']}", found)
@@ -152,8 +155,8 @@ def _offsets(letters: list[str]) -> dict[str, list[int]]:
 
 
 def _purge(given: argparse.Namespace) -> None:
-    if not (given.all or given.until is not None or given.only_redriven):
+    if given.all == (given.until is not None or given.only_redriven):
         raise UsageError("which letters? --all, --until TIME or --only-redriven")
-    body = {"until": given.until, "onlyRedriven": given.only_redriven or None}
+    body = {"all": given.all or None, "until": given.until, "onlyRedriven": given.only_redriven or None}
     found = door(given).post(f"/v1/dead-letters/{segment(given.topic)}/purge", body, seconds=600)
     output_of(given).done(f"purged: {found['purged']}", found)

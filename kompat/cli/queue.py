@@ -97,6 +97,9 @@ def _add_acquire(inner: Parsers) -> None:
     parser.add_argument("--wait", type=duration, default=0, metavar="SPAN", help="for some to come, up to 60s (0)")
     parser.add_argument("--lock", type=duration, metavar="SPAN", help="how long they are yours (as the group has it)")
     parser.add_argument("--partition", type=int, metavar="N", help="only from this one")
+    parser.add_argument(
+        "--start-at", choices=("earliest", "latest"), help="where a group begins that is new (earliest)"
+    )
 
 
 def _add_words(inner: Parsers) -> None:
@@ -119,8 +122,6 @@ def _add_words(inner: Parsers) -> None:
         parser.add_argument("receipts", nargs="+", metavar="RECEIPT", help="- reads what `acquire --json` printed")
         if word == "nack":
             parser.add_argument("--delay", type=duration, metavar="SPAN", help="not before that (as the group has it)")
-        if word == "reject":
-            parser.add_argument("--reason", metavar="TEXT", help="for the dead letter")
         if word == "extend":
             parser.add_argument("--lock", type=duration, metavar="SPAN", help="for so long (as the group has it)")
 
@@ -136,6 +137,7 @@ def _acquire(given: argparse.Namespace) -> None:
         wait_ms=given.wait,
         lockMs=given.lock,
         partition=given.partition,
+        startAt=given.start_at,
     )
     if output.is_json:
         output.json({"deliveries": found})
@@ -170,7 +172,6 @@ def _tell(given: argparse.Namespace) -> None:
         raise CommandError("there are no receipts")
     more = {
         "nack": lambda: {"delay": given.delay},
-        "reject": lambda: {"reason": given.reason},
         "extend": lambda: {"lockMs": given.lock},
     }.get(given.word, dict)()
     results = tell(door(given), given.topic, given.group, given.word, receipts=receipts, **more)

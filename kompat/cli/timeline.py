@@ -9,6 +9,7 @@ from kompat.cli.output import cut, duration_text, printable, time_text, width_of
 
 BAR: Final = 30
 NARROWEST: Final = 60
+PRODUCED: Final = "PRODUCED"
 # What is told of an event besides where and when it was.
 DETAILS: Final = (
     "broker",
@@ -31,7 +32,7 @@ def drawn(story: Mapping[str, Any], width: int) -> list[str]:
         return [_head(story), "  nothing is known of it"]
     start, end = events[0]["timestamp"], events[-1]["timestamp"]
     total = max(1, end - start)
-    names = max(width_of(each["event"]) for each in events)
+    names = max(width_of(each["kind"]) for each in events)
     lines = [_head(story), f"  {time_text(start)}, {duration_text(end - start)} in all"]
     previous = start
     for at, each in enumerate(events):
@@ -39,14 +40,16 @@ def drawn(story: Mapping[str, Any], width: int) -> list[str]:
         previous = each["timestamp"]
         edge = "┌" if at == 0 else "└" if at == len(events) - 1 else "├"
         line = f"  {edge} {'+' + duration_text(since):>10}  {_bar(since / total, step / total)}  "
-        line += f"{each['event'].ljust(names)}  {_details(each)}"
+        line += f"{each['kind'].ljust(names)}  {_details(each)}"
         lines.append(cut(line.rstrip(), max(width, NARROWEST)))
     return lines
 
 
 def _head(story: Mapping[str, Any]) -> str:
     message = f"  message {story['messageId']}" if story.get("messageId") else ""
-    return printable(f"{story['record']}  trace {story['traceId']}{message}")
+    record = story["record"]
+    where = f"{record['topic']}/{record['partition']}/{record['offset']}"
+    return printable(f"{where}  trace {story['traceId']}{message}")
 
 
 def _bar(until: float, step: float) -> str:
@@ -68,10 +71,8 @@ def _details(event: Mapping[str, Any]) -> str:
             told.append(f"→ {value}/{event.get('toPartition')}/{event.get('toOffset')}")
         elif name == "deliveryCount":
             told.append(f"delivery {value}")
+        elif name == "clientId":
+            told.append(f"{'by' if event['kind'] == PRODUCED else 'to'} {value}")
         else:
-            told.append(f"{_spelled(name)} {value}")
+            told.append(f"{'member' if name == 'memberId' else name} {value}")
     return printable(", ".join(told))
-
-
-def _spelled(name: str) -> str:
-    return {"clientId": "to", "memberId": "member"}.get(name, name)

@@ -7,7 +7,7 @@ import shutil
 from typing import Any, Final
 
 from kompat.cli.arguments import count, moment, place
-from kompat.cli.command import CommandError, Parsers, UsageError, add_http, add_json, declare, runs
+from kompat.cli.command import Parsers, UsageError, add_http, add_json, declare, runs
 from kompat.cli.http_client import door, segment
 from kompat.cli.output import Column, Output, output_of, time_text
 from kompat.cli.timeline import drawn
@@ -15,7 +15,7 @@ from kompat.cli.timeline import drawn
 PIPED_WIDTH: Final = 200
 EVENTS: Final = (
     Column("TIME", "timestamp", time_text),
-    Column("EVENT", "event"),
+    Column("EVENT", "kind"),
     Column("RECORD", "record"),
     Column("TRACE", "traceId"),
     Column("GROUP", "group"),
@@ -86,17 +86,7 @@ def _stories(given: argparse.Namespace) -> None:
     if output.is_json:
         output.json(told)
         return
-    stories = stories_of(told)
-    if not stories:
-        raise CommandError(f"nothing is known of {given.record}: was it traced?")
-    _draw(output, stories)
-
-
-def stories_of(told: Any) -> list[dict[str, Any]]:
-    """One, or all records of a trace."""
-    if "timelines" in told:
-        return list(told["timelines"])
-    return list(told["items"]) if "items" in told else [told]
+    _draw(output, told.get("traces", [told]))
 
 
 def _draw(output: Output, stories: list[dict[str, Any]]) -> None:
