@@ -50,6 +50,7 @@ class FarDelays:
             ("delay-reschedule", self._on_reschedule),
             ("delay-times", self._on_times),
             ("delay-statistics", self._on_statistics),
+            ("delay-topics", self._on_topics),
         ):
             anywhere.serve(command, work)
 
@@ -114,6 +115,14 @@ class FarDelays:
         others = await self._anywhere.ask_others("delay-statistics", [topic])
         return _total([here, *(DelayStatistics(**told) for told in others)])
 
+    async def topics(self) -> dict[str, DelayStatistics]:
+        """Of every topic that something waits in: as far as brokers can be reached that lead its partitions."""
+        found: dict[str, list[DelayStatistics]] = {topic: [each] for topic, each in self.here.topics().items()}
+        for told in await self._anywhere.ask_others("delay-topics", []):
+            for topic, each in told.items():
+                found.setdefault(topic, []).append(DelayStatistics(**each))
+        return {topic: _total(parts) for topic, parts in found.items()}
+
     # -- changing --------------------------------------------------------------------------------------------------
     async def cancel(self, topic: str, partition: int, slot: Offset) -> Scheduled:
         """The record will not be delivered. RESOURCE_NOT_FOUND where it does not wait: perhaps it was delivered."""
@@ -154,8 +163,10 @@ class FarDelays:
         return await self.here.due_times(log.topic, log.index, since, until, MOST_COUNTED)
 
     async def _on_statistics(self, told: Sequence[Any]) -> dict[str, Any]:
-        found = self.here.statistics(told[0])
-        return {name: getattr(found, name) for name in DelayStatistics.__slots__}
+        return _figures(self.here.statistics(told[0]))
+
+    async def _on_topics(self, _: Sequence[Any]) -> dict[str, Any]:
+        return {topic: _figures(each) for topic, each in self.here.topics().items()}
 
     def _ours(self, told: Sequence[Any]) -> tuple[Partition, Sequence[Any]]:
         return self._anywhere.required(told), told[2:]
@@ -210,6 +221,10 @@ def _total(parts: Sequence[DelayStatistics]) -> DelayStatistics:
         size=sum(each.size for each in parts),
         next_due=min((each.next_due for each in parts if each.next_due is not None), default=None),
     )
+
+
+def _figures(of: DelayStatistics) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in DelayStatistics.__slots__}
 
 
 # -- as text -----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ committed. In a cluster a partition's leader answers for it; `delay_far.py` asks
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -116,14 +116,15 @@ class DelayService:
 
     def statistics(self, topic: str | None = None) -> DelayStatistics:
         """Of one topic, or of all, as far as this broker leads their partitions."""
-        found = [intake.summary for intake in self._intakes() if topic in (None, intake.partition.topic)]
-        next_due = min((summary.none_before for summary in found), default=NEVER)
-        return DelayStatistics(
-            waiting=sum(summary.waiting for summary in found),
-            undecided=sum(summary.undecided for summary in found),
-            size=sum(summary.size for summary in found),
-            next_due=None if next_due == NEVER else next_due,
-        )
+        return _count(intake for intake in self._intakes() if topic in (None, intake.partition.topic))
+
+    def topics(self) -> dict[str, DelayStatistics]:
+        """Of every topic that something waits in, as far as this broker leads its partitions."""
+        by_topic: dict[str, list[PartitionIntake]] = {}
+        for intake in self._intakes():
+            if intake.summary.waiting or intake.summary.undecided:
+                by_topic.setdefault(intake.partition.topic, []).append(intake)
+        return {topic: _count(intakes) for topic, intakes in by_topic.items()}
 
     @property
     def fired(self) -> int:
@@ -215,6 +216,17 @@ def _span(intake: PartitionIntake, since: Millis | None, until: Millis | None) -
         first = max(first, parked.timer_name(max(since, Millis(0)), Offset(0)))
     end = parked.AFTER_TIMERS if until is None else parked.timer_name(max(until, Millis(0)), Offset(0))
     return first, end
+
+
+def _count(intakes: Iterable[PartitionIntake]) -> DelayStatistics:
+    found = [intake.summary for intake in intakes]
+    next_due = min((summary.none_before for summary in found), default=NEVER)
+    return DelayStatistics(
+        waiting=sum(summary.waiting for summary in found),
+        undecided=sum(summary.undecided for summary in found),
+        size=sum(summary.size for summary in found),
+        next_due=None if next_due == NEVER else next_due,
+    )
 
 
 def _find(intake: PartitionIntake, slot: Offset) -> Scheduled | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, structs
 
 from kompat.admin.access import may_read, may_write
 from kompat.admin.messages import Duration, HeaderShape, PartitionNumber, duration, header_shapes
@@ -12,7 +12,21 @@ from kompat.admin.problems import invalid
 from kompat.admin.producing import partitions_of
 from kompat.admin.route import Call, Route
 from kompat.admin.routes.messages import MOST_PARTITIONS, PageCursor
-from kompat.admin.shapes import DEFAULT_LIMIT, Answer, Body, Encoding, Limit, Page, Query, Time, millis, rfc3339, shown
+from kompat.admin.shapes import (
+    DEFAULT_LIMIT,
+    Answer,
+    Body,
+    Encoding,
+    Limit,
+    Page,
+    PageQuery,
+    Query,
+    Time,
+    millis,
+    page,
+    rfc3339,
+    shown,
+)
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.delay_service import DelayStatistics, Scheduled
 from kompat.security.acls import Kind, Operation
@@ -81,6 +95,10 @@ class DelayFigures(Answer):
     bytes: int
     next_due: str | None
     next_due_timestamp: int | None
+
+
+class DelayedTopic(DelayFigures, kw_only=True):
+    topic: str
 
 
 def _shape(each: Scheduled) -> DelayedMessage:
@@ -178,6 +196,14 @@ async def statistics(call: Call) -> DelayFigures:
     return figures(await call.services.delays.statistics(topic))
 
 
+async def list_topics(call: Call) -> Page[DelayedTopic]:
+    call.require(Operation.DESCRIBE, Kind.CLUSTER)
+    found = await call.services.delays.topics()
+    chosen = page(found.items(), lambda each: each[0], call.query.limit, call.query.cursor)
+    items = [DelayedTopic(topic=topic, **structs.asdict(figures(each))) for topic, each in chosen.items]
+    return Page(items=items, next_cursor=chosen.next_cursor)
+
+
 def figures(found: DelayStatistics) -> DelayFigures:
     return DelayFigures(
         waiting=found.waiting,
@@ -189,6 +215,15 @@ def figures(found: DelayStatistics) -> DelayFigures:
 
 
 ROUTES = [
+    Route(
+        method="GET",
+        path="/v1/delayed",
+        handle=list_topics,
+        summary="List the topics that something waits in",
+        tag="delayed",
+        query=PageQuery,
+        answer=Page[DelayedTopic],
+    ),
     Route(
         method="GET",
         path="/v1/topics/{topic}/delayed",
