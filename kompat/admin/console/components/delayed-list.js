@@ -64,7 +64,7 @@ function rows({ page, topic, state, list, reload, pick }) {
     { name: "due", label: "Due", class: "fit", cell: (row) => h("time", { title: time(row.dueTimestamp) }, relative(row.dueTimestamp)) },
     { name: "at", label: "At", isWide: true, class: "fit", cell: (row) => moment(row.dueTimestamp) },
     { name: "slot", label: "Slot", isWide: true, class: "fit", cell: (row) => `${row.partition}/${row.offset}` },
-    { name: "key", label: "Key", class: "clip key-cell mono", cell: (row) => (row.key === null ? "–" : preview(keyOf(row), 80)) },
+    { name: "key", label: "Key", isWide: true, class: "clip key-cell mono", cell: (row) => (row.key === null ? "–" : preview(keyOf(row), 80)) },
     { name: "value", label: "Value", class: "clip fill mono", cell: (row) => [preview(valueOf(row)), " ", row.scheduleId ? badge(row.scheduleId, "violet") : null, row.state && row.state !== "waiting" ? badge(row.state, "warn") : null] },
     { name: "actions", label: "", class: "fit", cell: (row) => h("span", { class: "row-actions" }, button("Move", () => reschedule(row, change), { tone: "small", label: `Reschedule ${row.partition}/${row.offset}` }), button("Cancel", () => cancel(row, change), { tone: "small danger", label: `Cancel ${row.partition}/${row.offset}` })) },
   ];

@@ -1,5 +1,5 @@
 /**
- * <line-chart>: lines over time, in SVG. Properties: `series` ([{name, points: [[ms, value], …]}]), `format`, `label`, `span` (ms that are shown).
+ * <line-chart>: lines over time, in SVG. Properties: `series` ([{name, points: [[ms, value], …]}]), `format`, `label`, `span` (ms that are shown), `base` (1024 for bytes).
  * Pointer and arrow keys read values off it; without them the newest are told.
  */
 
@@ -18,6 +18,7 @@ class LineChart extends HTMLElement {
   format = String;
   label = "";
   span = 0;
+  base = 10;
 
   set series(series) {
     this.#series = series;
@@ -71,7 +72,7 @@ class LineChart extends HTMLElement {
     if (!this.isConnected) return;
     const width = Math.max(200, this.clientWidth);
     const { from, to } = this.#times();
-    const most = niceMost(Math.max(0, ...this.#series.flatMap(({ points }) => points.filter(([time]) => time >= from).map(([, value]) => value ?? 0))));
+    const most = niceMost(Math.max(0, ...this.#series.flatMap(({ points }) => points.filter(([time]) => time >= from).map(([, value]) => value ?? 0))), this.base);
     const x = (time) => LEFT + ((time - from) / (to - from)) * (width - LEFT - 2);
     const y = (value) => TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM);
     const told = this.#series.map((series) => ({ ...series, at: valueAt(series.points, this.#cursor) }));
@@ -96,6 +97,7 @@ class LineChart extends HTMLElement {
 function drawLine(points, index, x, y) {
   const known = points.filter(([, value]) => value !== null && value !== undefined);
   if (known.length === 0) return null;
+  if (known.length === 1) return h("circle", { class: `dot series-${index + 1}`, cx: x(known[0][0]) - 4, cy: y(known[0][1]), r: 3.5 });
   const line = known.map(([time, value], at) => `${at === 0 ? "M" : "L"}${x(time).toFixed(1)} ${y(value).toFixed(1)}`).join("");
   const area = `${line}L${x(known.at(-1)[0]).toFixed(1)} ${y(0)}L${x(known[0][0]).toFixed(1)} ${y(0)}Z`;
   return h("g", { class: `series-${index + 1}` }, h("path", { class: "area", d: area }), h("path", { class: "line", d: line }));
@@ -116,8 +118,12 @@ function nearest(times, time) {
 }
 
 /** The next 1, 2 or 5 with zeros: axes that people can read. */
-export function niceMost(value) {
+export function niceMost(value, base = 10) {
   if (!(value > 0)) return 1;
+  if (base === 1024) {
+    const unit = 1024 ** Math.floor(Math.log(Math.max(1, value)) / Math.log(1024));
+    return unit * niceMost(value / unit);
+  }
   const size = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((each) => each * size).find((each) => each >= value);
 }

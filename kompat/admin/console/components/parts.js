@@ -6,7 +6,7 @@ import { icon } from "./icons.js";
 
 /** A page's head: where one is, what it is called, what can be done. */
 export function head({ trail = [], title, badges = [], actions = [] }) {
-  const path = trail.length > 0 ? h("nav", { class: "trail", "aria-label": "Where you are" }, trail.map(([text, names]) => [h("a", { href: to(names) }, text), h("span", { "aria-hidden": "true" }, "/")])) : null;
+  const path = trail.length > 0 ? h("nav", { class: "trail", "aria-label": "Where you are" }, trail.map(([text, names], at) => [at > 0 ? h("span", { "aria-hidden": "true" }, "/") : null, h("a", { href: to(names) }, text)])) : null;
   return h("header", { class: "page-head" }, h("div", { class: "page-title" }, path, h("h1", { title: typeof title === "string" ? title : null }, title), badges), actions.length > 0 ? h("div", { class: "actions" }, actions) : null);
 }
 

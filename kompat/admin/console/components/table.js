@@ -15,7 +15,7 @@ export const tableState = (sort = null, isDown = false) => ({ sort, isDown, top:
 
 export function table({ page, state, label, columns, rows, key, onopen, isOpen }) {
   const sorted = sort(rows, columns, state);
-  const isLong = sorted.length > LONG;
+  const isLong = state !== null && sorted.length > LONG;
   const range = isLong ? inSight(page, state, sorted.length) : { first: 0, end: sorted.length };
   const body = sorted.slice(range.first, range.end).map((row, at) => drawRow({ row, at: range.first + at, columns, key, onopen, isOpen }));
   return h(
@@ -27,10 +27,10 @@ export function table({ page, state, label, columns, rows, key, onopen, isOpen }
       h("thead", null, h("tr", { "aria-rowindex": 1 }, columns.map((column) => heading(column, state, page)))),
       h(
         "tbody",
-        { ref: (node) => (state.node = node) },
-        isLong ? spacer("above", range.first, columns) : null,
+        { ref: (node) => state && (state.node = node) },
+        isLong ? spacer("above", range.first) : null,
         body,
-        isLong ? spacer("below", sorted.length - range.end, columns) : null,
+        isLong ? spacer("below", sorted.length - range.end) : null,
       ),
     ),
   );
@@ -44,8 +44,8 @@ function inSight(page, state, count) {
   return { first, end: Math.min(count, first + Math.ceil(innerHeight / ROW) + 2 * AROUND) };
 }
 
-function spacer(name, rows, columns) {
-  return h("tr", { key: `spacer-${name}`, class: "spacer", "aria-hidden": "true" }, h("td", { colspan: columns.length, style: { height: `${rows * ROW}px` } }));
+function spacer(name, rows) {
+  return h("tr", { key: `spacer-${name}`, class: "spacer", "aria-hidden": "true" }, h("td", { style: { height: `${rows * ROW}px` } }));
 }
 
 function drawRow({ row, at, columns, key, onopen, isOpen }) {

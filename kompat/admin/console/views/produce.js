@@ -53,7 +53,6 @@ function messageOf(state) {
   const { kind, keyKind } = state;
   if (kind === "json") JSON.parse(state.value); // says what is wrong with it
   const headers = state.headers.filter(({ name }) => name !== "").map(({ name, value, encoding }) => (encoding ? { name, value, encoding } : { name, value }));
-  if (state.isTraced) headers.push({ name: "kompat-trace", value: "1" });
   const optional = {
     key: state.key === "" ? null : state.key,
     keyEncoding: state.key !== "" && keyKind === "base64" ? "base64" : null,
@@ -65,6 +64,7 @@ function messageOf(state) {
     priority: state.priority === "" ? null : state.priority,
     ttl: state.ttl.trim() === "" ? null : state.ttl.trim(),
     messageId: state.messageId || null,
+    trace: state.isTraced || null,
     scheduleId: state.when !== "now" && state.scheduleId ? state.scheduleId : null,
   };
   const given = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== null));
@@ -115,7 +115,7 @@ function results(topic, sent) {
     h(
       "div",
       { class: "note good", key: `${result.partition}/${result.offset}` },
-      result.deliverAt ? [`Waits in partition ${result.partition} as ${number(result.offset)} until ${time(new Date(result.deliverAt).getTime())}. `, link("Delayed", ["topics", topic, "delayed"])] : [`Stored in partition ${result.partition} at offset ${number(result.offset)}. `, link("Look at it", ["topics", topic, "messages"], { partition: result.partition, offset: result.offset })],
+      result.deliverAt ? [`Waits in partition ${result.partition} as ${number(result.offset)} until ${time(result.dueTimestamp)}. `, link("Delayed", ["topics", topic, "delayed"])] : [`Stored in partition ${result.partition} at offset ${number(result.offset)}. `, link("Look at it", ["topics", topic, "messages"], { partition: result.partition, offset: result.offset })],
       result.isTraced ? [" · ", link("Trace", ["topics", topic, result.partition, result.offset, "trace"])] : null,
     ),
   );

@@ -1,0 +1,67 @@
+/** A queue: how deep it is, by class; what is in flight; how often it was delivered; over time. */
+
+import { all, get, path } from "../api.js";
+import "../components/line-chart.js";
+import { card, figures, head, link, meter, topicLink } from "../components/parts.js";
+import { show } from "../components/states.js";
+import { number, plural, short } from "../format.js";
+import { h } from "../vdom.js";
+
+const NAMES = { 9: "critical", 7: "high", 4: "normal", 2: "low", 0: "background" };
+const SPAN = 10 * 60_000;
+
+export default function queue(page) {
+  const { topic, group } = page.params;
+  page.title = `Queue ${group}`;
+  const samples = [];
+  const found = page.resource(
+    async (signal) => {
+      const told = await get(path`/v1/queues/${topic}/groups/${group}`, null, { signal });
+      samples.push([Date.now(), told]);
+      while (samples[0][0] < Date.now() - SPAN) samples.shift();
+      return told;
+    },
+    { every: 2000 },
+  );
+  const letters = page.resource((signal) => all("/v1/dead-letters", { limit: 500 }, { signal }), { every: 10_000 });
+  const line = (name, field) => ({ name, points: samples.map(([at, told]) => [at, told[field]]) });
+
+  return () => [
+    head({ trail: [["Queues", ["queues"]]], title: group, actions: [h("span", { class: "muted" }, "of topic ", topicLink(topic), found.data?.queueTopic ? [", by ", topicLink(found.data.queueTopic)] : null)] }),
+    show(
+      found,
+      (told) => [
+        totals(told, letters.data),
+        h("div", { class: "columns" }, card("Depth by class", depth(told.depthByClass ?? {})), card("Deliveries so far, of what is not done", deliveries(told.deliveries ?? {}))),
+        card("While this page is open", h("line-chart", { label: "Depth", format: short, series: [line("available", "available"), line("in flight", "inFlight"), line("backing off", "backingOff")] })),
+      ],
+      8,
+    ),
+  ];
+}
+
+function totals(told, letters) {
+  const known = letters?.filter((each) => each.topic === `dlq.${told.topic}`) ?? [];
+  const count = known.reduce((sum, each) => sum + each.letters - each.redriven, 0);
+  return figures(
+    ["Available", number(told.available)],
+    ["In flight", number(told.inFlight), "acquired, not answered"],
+    ["Backing off", number(told.backingOff), "released, not to be had yet"],
+    ["Becoming letters", number(told.beingBuried)],
+    ["Dead letters", known.length > 0 ? link(number(count), ["dead-letters", known[0].topic]) : link("see all", ["dead-letters"]), known.length > 0 ? "not redriven" : null, count > 0 ? "warn" : ""],
+  );
+}
+
+function depth(classes) {
+  const counts = Object.entries(classes).sort(([one], [other]) => Number(other) - Number(one));
+  const most = Math.max(1, ...counts.map(([, count]) => count));
+  if (counts.length === 0) return h("p", { class: "muted" }, "Nothing waits.");
+  return h("div", { class: "bars" }, counts.map(([level, count]) => [h("span", null, NAMES[level] ? `${level} ${NAMES[level]}` : level), meter(count, most, { label: `Class ${level}: ${plural(count, "record")}` }), h("span", { class: "number" }, number(count))]));
+}
+
+function deliveries(counts) {
+  const known = Object.entries(counts).sort(([one], [other]) => Number(one) - Number(other));
+  const most = Math.max(1, ...known.map(([, count]) => count));
+  if (known.length === 0) return h("p", { class: "muted" }, "Nothing was delivered that is not done.");
+  return h("div", { class: "bars" }, known.map(([times, count]) => [h("span", null, times === "0" ? "never" : times === "1" ? "once" : `${times} times`), meter(count, most, { tone: Number(times) > 1 ? "warn" : "", label: `${times}: ${plural(count, "record")}` }), h("span", { class: "number" }, number(count))]));
+}
