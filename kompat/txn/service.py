@@ -283,7 +283,9 @@ class TransactionService:
             coordinator_epoch=term.epoch,
         )
         producer = Producer(prepared.producer_id, prepared.producer_epoch)
-        await asyncio.gather(*(self._persist(term, partition, marker) for partition in prepared.partitions))
+        async with asyncio.TaskGroup() as all_markers:  # none outlives the others: it would end the next transaction
+            for partition in prepared.partitions:
+                all_markers.create_task(self._persist(term, partition, marker))
         patience = _Patience(f"the end of transaction {transactional_id} is not recorded yet")
         while term.lasts:
             try:

@@ -67,6 +67,32 @@ async def test_an_end_that_a_bug_keeps_from_being_written_is_tried_again_but_not
     await world.stop()
 
 
+async def test_a_marker_that_waits_is_not_written_after_others_have_ended_the_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One marker meets a bug while another waits for its turn. All are written anew; the one that waited must not be late."""
+    monkeypatch.setattr(service, "AFTER_A_BUG_SECONDS", 0.01)
+    monkeypatch.setattr(service, "RETRY_SECONDS", 0.2)
+    world = World(MortalDisk(LIVES, keeps_last=True))
+    producer = await world.init()
+    await world.transactions.add_partitions(ID, producer, DATA, client_version=0)
+    write, tries = world.write, dict.fromkeys(DATA, 0)
+
+    async def failing(partition: TopicPartition, marker: Marker) -> None:
+        tries[partition] += 1
+        if tries[partition] == 1:
+            raise RuntimeError("a bug") if partition == DATA[0] else KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        await write(partition, marker)
+
+    monkeypatch.setattr(world, "write", failing)
+    await world.transactions.end(ID, producer, commit=False, client_version=0)
+    await patiently(lambda: world.transactions.add_partitions(ID, producer, DATA, client_version=0))
+    await asyncio.sleep(0.4)
+
+    assert tries == dict.fromkeys(DATA, 2)
+    await world.stop()
+
+
 # -- in a cluster: another broker may coordinate them ------------------------------------------------------------------
 async def test_a_broker_that_coordinates_again_does_not_end_the_next_transaction_with_a_late_marker(
     monkeypatch: pytest.MonkeyPatch,
