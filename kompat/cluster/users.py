@@ -33,7 +33,7 @@ T = TypeVar("T")
 class Users:
     def __init__(self, cluster: ClusterService) -> None:
         self._cluster = cluster
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="kompat-passwords")
+        self._pool: ThreadPoolExecutor | None = None  # until somebody needs it
         self._secret = secrets.token_bytes(32)
         # Passwords that were right, as hashes under a key that ends with this process: callers over HTTP show theirs with
         # every request. What is remembered counts for one credential only.
@@ -42,7 +42,8 @@ class Users:
             cluster.member.controller.commands({"alter-users": self._alter_told, "first-users": self._first_told})
 
     def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
     # -- looking up ------------------------------------------------------------------------------------------------
     @property
@@ -111,6 +112,8 @@ class Users:
         )
 
     async def _apart(self, work: Callable[[], T]) -> T:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="kompat-passwords")
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     # -- changes ---------------------------------------------------------------------------------------------------
@@ -142,11 +145,22 @@ class Users:
         ]
         if not made:
             return
-        if self._cluster.member is None:
-            names = await self._cluster.run(lambda machine: machine.first_users(made))
-        else:
-            names = await self._cluster.member.controller.ask("first-users", list(map(scram_users.write_set, made)))
+        names = await self._begun(made)
         log.info("users made", extra={"users": names})
+
+    async def _begun(self, made: Sequence[ScramCredentialSet]) -> list[str]:
+        if self._cluster.member is None:
+            return await self._cluster.run(lambda machine: machine.first_users(made))
+        told = list(map(scram_users.write_set, made))
+        while True:
+            try:
+                names: list[str] = await self._cluster.member.controller.ask("first-users", told)
+            except KafkaError as error:
+                if error.code is not ErrorCode.NOT_CONTROLLER:
+                    raise
+                log.warning("the first users are not made yet", extra={"reason": error})
+            else:
+                return names
 
     async def _first_told(self, told: Sequence[Mapping[str, Any]]) -> list[str]:
         wanted = list(map(scram_users.read_set, told))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from kompat.errors import ConfigError
 from kompat.security.scram import LEAST_ITERATIONS, MOST_ITERATIONS, Mechanism
 
-_USER = re.compile(r'\s*,?\s*(SCRAM-SHA-256|SCRAM-SHA-512)=\[((?:"[^"]*"|[^\]"])*)\]')
-_PART = re.compile(r'\s*([a-z]+)=("[^"]*"|[^,"]*)\s*(?:,|$)')
+_USER = r'\s*,?\s*(SCRAM-SHA-256|SCRAM-SHA-512)=\[((?:"[^"]*"|[^\]"])*)\]'
+_PART = r'\s*([a-z]+)=("[^"]*"|[^,"]*)\s*(?:,|$)'
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ def parse_first_users(setting: str, text: str) -> list[FirstUser]:
     left = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     found = []
     while left.strip():
-        match = _USER.match(left)
+        match = re.match(_USER, left)
         if match is None:
             raise ConfigError(f"{setting}: expected SCRAM-SHA-256=[name=NAME,password=PASSWORD]")
         found.append(_user(setting, match[1], match[2]))
@@ -36,7 +36,7 @@ def parse_first_users(setting: str, text: str) -> list[FirstUser]:
 def _user(setting: str, label: str, text: str) -> FirstUser:
     parts: dict[str, str] = {}
     position = 0
-    while position < len(text) and (part := _PART.match(text, position)):
+    while position < len(text) and (part := re.compile(_PART).match(text, position)):
         parts[part[1]] = part[2].strip('"')
         position = part.end()
     mechanism = Mechanism.named(label)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from kompat.errors import ConfigError
 from kompat.security.failure import SaslFailure
 
-_ENTRY = re.compile(r"""\s*([A-Za-z0-9_.$@-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)""")
-_MODULE = re.compile(r"\s*([A-Za-z0-9_.$]+)\s+(required|requisite|sufficient|optional)\b", re.IGNORECASE)
+_ENTRY = r"""\s*([A-Za-z0-9_.$@-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)"""
+_MODULE = r"(?i)\s*([A-Za-z0-9_.$]+)\s+(required|requisite|sufficient|optional)\b"
 _USER = "user_"
 
 
@@ -40,12 +40,12 @@ def is_listed(users: Mapping[str, str], user: str, password: str) -> bool:
 
 def listed_users(setting: str, text: str) -> dict[str, str]:
     """The users in a `sasl.jaas.config`: each `user_NAME="password"` of a PlainLoginModule."""
-    found = _MODULE.match(text)
+    found = re.match(_MODULE, text)
     if found is None:
         raise ConfigError(f"{setting}: expected a login module and `required`")
     entries: dict[str, str] = {}
     position = found.end()
-    while entry := _ENTRY.match(text, position):
+    while entry := re.compile(_ENTRY).match(text, position):
         entries[entry[1]] = _unquoted(entry[2])
         position = entry.end()
     if text[position:].strip() != ";":

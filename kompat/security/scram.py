@@ -21,13 +21,12 @@ LEAST_ITERATIONS = 4096
 MOST_ITERATIONS = 16384
 
 _NAME = r"(?:[^=,\x00]|=2C|=3D)+"
-_FIRST = re.compile(
+# Compiled on first use: most brokers need none of them.
+_FIRST = (
     rf"n,(?:a=(?P<authzid>{_NAME}))?,(?P<bare>(?:m=[^,]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)"
     r"(?P<extensions>(?:,[A-Za-z]+=[^,\x00]+)*))"
 )
-_FINAL = re.compile(
-    r"(?P<bare>c=(?P<channel>[A-Za-z0-9/+=]*),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,\x00]+)*?),p=(?P<proof>[A-Za-z0-9/+=]+)"
-)
+_FINAL = r"(?P<bare>c=(?P<channel>[A-Za-z0-9/+=]*),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,\x00]+)*?),p=(?P<proof>[A-Za-z0-9/+=]+)"
 
 
 class Mechanism(IntEnum):
@@ -112,7 +111,7 @@ class Conversation:
         return (self._first(text) if self._known is None else self._final(text)).encode()
 
     def _first(self, text: str) -> str:
-        found = _FIRST.fullmatch(text)
+        found = re.fullmatch(_FIRST, text)
         if found is None or "tokenauth=true" in found["extensions"].lower():  # there are no delegation tokens
             raise SaslFailure
         self._user = found["name"].replace("=2C", ",").replace("=3D", "=")
@@ -128,7 +127,7 @@ class Conversation:
         return answer
 
     def _final(self, text: str) -> str:
-        found = _FINAL.fullmatch(text)
+        found = re.fullmatch(_FINAL, text)
         known = self._known
         # librdkafka before 2.6 repeats its own nonce before the common one, as Kafka lets it do. The proof covers both.
         if found is None or known is None or not found["nonce"].endswith(self._nonce):
