@@ -1,6 +1,7 @@
 """Clients that keep a cluster busy, and write down all that they do and are told: idempotent producers, transactions, groups."""
 
 import contextlib
+import os
 import random
 import threading
 import time
@@ -27,6 +28,9 @@ QUEUED_AT_MOST = 200
 # A broker that does not answer (it is paused, say) is given up sooner than after the minute that is usual.
 FAST_READS = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "socket.timeout.ms": 3000}
 FAST = {**FAST_READS, "retry.backoff.ms": 20, "request.timeout.ms": 3000}
+# What the clients themselves tell of a run, on stderr: KOMPAT_FAULTS_DEBUG=eos,topic,cgrp,fetch (librdkafka's `debug`).
+DEBUG = os.environ.get("KOMPAT_FAULTS_DEBUG", "")
+TALKS = {"debug": DEBUG, "log_level": 7} if DEBUG else {}
 LARGE_EVERY, LARGE_BYTES = 40, 20_000  # small and large batches are stored in different places
 
 
@@ -53,6 +57,11 @@ class Client(ABC):
         self.last_error = ""  # which it has come over
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
+
+    @property
+    def says(self) -> dict[str, object]:
+        """So that brokers, and its own logs, tell who it is."""
+        return {"client.id": self.name, **TALKS}
 
     def start(self) -> None:
         self._thread.start()
@@ -88,7 +97,7 @@ class Writer(Client):
 
     def _run(self) -> None:
         settings = {"enable.idempotence": True, "batch.num.messages": 20, "message.timeout.ms": PATIENCE * 1000}
-        opened = producer(self.bootstrap, **settings, **FAST)
+        opened = producer(self.bootstrap, **settings, **FAST, **self.says)
         while not self._stop.wait(self._pause):
             opened.poll(0)
             if len(opened) < QUEUED_AT_MOST:
@@ -137,6 +146,7 @@ class Transactor(Client):
             self.bootstrap,
             **{"transactional.id": self.name, "transaction.timeout.ms": 20_000, "message.timeout.ms": 20_000},
             **FAST,
+            **self.says,
         )
         self.last_error = "beginning anew"
         _again(lambda: opened.init_transactions(10))
@@ -209,6 +219,7 @@ class Member(Client):
             **{"group.id": self._group, "auto.offset.reset": "earliest", "isolation.level": "read_committed"},
             **self._settings,
             **FAST_READS,
+            **self.says,
         )
         opened.subscribe([self.places[0].topic], on_assign=self._assigned)
         while not self._stop.is_set():
@@ -217,7 +228,6 @@ class Member(Client):
                 if message.error() is None:
                     self._read(message)
             if messages:
-                self._look_at_watermarks(opened)
                 with contextlib.suppress(KafkaException):
                     opened.commit(asynchronous=True)
         opened.close()
@@ -236,16 +246,13 @@ class Member(Client):
         self.history.reads[reader, place].append(Read(message.offset(), record_of(message.value())))
         self.done += 1
 
-    def _look_at_watermarks(self, opened: Consumer) -> None:
-        for place in self._positions:
-            with contextlib.suppress(KafkaException):
-                _, high = opened.get_watermark_offsets(TopicPartition(*place), cached=True)
-                if high >= 0:
-                    self.history.watermarks[f"{self._group}/{self.name}", place].append(high)
-
 
 class Observer(Client):
-    """Asks for the ends of partitions again and again, whoever leads them."""
+    """Asks for the ends of partitions again and again, whoever leads them.
+
+    What a librdkafka consumer tells of them without asking is not to be relied on: it also takes it from a late answer of a broker
+    that has led the partition before, whose records it leaves aside (rdkafka_fetcher.c).
+    """
 
     def _run(self) -> None:
         opened = self._open()

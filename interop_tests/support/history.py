@@ -46,7 +46,7 @@ class Sent:
     record: Record
     transaction: int | None = None  # the producer's, by its number
     outcome: Outcome = Outcome.UNKNOWN
-    offset: int | None = None  # where the broker says that it is
+    offset: int | None = None  # where the broker says that it is; a later batch's success acknowledges it without one
 
 
 class Read(NamedTuple):
@@ -111,8 +111,8 @@ def _in_partition(history: History, place: Place, sent: Sequence[Sent], log: Log
         if each.outcome is Outcome.ACKNOWLEDGED and _must_be_there(history, each):
             if each.record not in times:
                 yield f"{each.record} was acknowledged at {each.offset}, and is lost"
-            elif by_offset.get(each.offset if each.offset is not None else -1) != each.record:
-                yield f"{each.record} was acknowledged at {each.offset}, where {by_offset.get(each.offset or 0)} is"
+            elif each.offset is not None and by_offset.get(each.offset) != each.record:
+                yield f"{each.record} was acknowledged at {each.offset}, where {by_offset.get(each.offset)} is"
     yield from _out_of_order(log)
     yield from _gaps(history, sent, times)
 

@@ -47,6 +47,15 @@ def test_what_nobody_was_told_of_may_be_there_or_not() -> None:
     assert violations(history, logs) == []
 
 
+def test_what_was_acknowledged_without_its_place_has_to_be_there_wherever() -> None:
+    history, logs = a_run()
+    history.sent[PLACE][3].offset = None
+    assert violations(history, logs) == []
+
+    lose_one(history, logs)
+    assert violations(history, logs) != []
+
+
 def lose_one(history: History, logs: Logs) -> None:
     del logs[PLACE][3], history.reads["g/reader", PLACE][3]
 
