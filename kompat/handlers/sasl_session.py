@@ -56,9 +56,9 @@ class SaslSession:
         clock: Clock,
         *,
         known: Callable[[str], None],
-        failed: Callable[[], None],
+        failed: Callable[[KafkaError], None],
     ) -> None:
-        """`known` hears of the principal, `failed` that the answer under way is the last one."""
+        """`known` hears of the principal, `failed` that the answer under way is the last one, and why."""
         self._settings = settings
         self._users = users
         self._clock = clock
@@ -155,7 +155,7 @@ class SaslSession:
     async def _end(self, error: KafkaError) -> NoReturn:
         self._is_over = True
         await asyncio.sleep(self._settings.failure_delay)
-        self._tell_failed()
+        self._tell_failed(error)
         raise error
 
 

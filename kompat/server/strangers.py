@@ -113,9 +113,9 @@ class SaslConnection(Connection):
             self._max_requests = limits.connection_requests
             self._reader.allow(limits.request_bytes)
 
-    def failed(self) -> None:
+    def failed(self, error: KafkaError) -> None:
         """The answer under way is the last one."""
-        log.info("a client could not show who it is", extra=self._facts())
+        log.info("a client could not show who it is", extra=self._facts() | {"reason": error})
         self._is_draining = True
         self._backlog.clear()
 

@@ -40,7 +40,7 @@ class Door:
         users: Any = FewUsers()
         self.session = SaslSession(wanted, users, self.clock, known=self.principals.append, failed=self._failed)
 
-    def _failed(self) -> None:
+    def _failed(self, _: KafkaError) -> None:
         self.failures += 1
 
     async def plain(self, user: str, password: str) -> int:
