@@ -46,21 +46,25 @@ class Turns:
 
 
 class Guard:
-    """Remembers how many transactions of a producer had ended in a partition."""
+    """Remembers how many transactions of a producer had ended in a partition, while this broker leads it."""
 
-    __slots__ = ("_ends", "_partition", "_producer_id")
+    __slots__ = ("_ends", "_epoch", "_partition", "_producer_id")
 
     def __init__(self, partition: Partition, producer_id: int) -> None:
         self._partition = partition
         self._producer_id = producer_id
+        self._epoch = partition.leader_epoch
         self._ends = partition.producers.ends(producer_id)
 
     @property
     def holds(self) -> bool:
-        return self._partition.producers.ends(self._producer_id) == self._ends
+        partition = self._partition
+        return partition.leader_epoch == self._epoch and partition.producers.ends(self._producer_id) == self._ends
 
     @property
     def refusal(self) -> KafkaError:
+        if self._partition.leader_epoch != self._epoch:
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker has led the partition meanwhile")
         return KafkaError(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")
 
     def check(self) -> None:

@@ -268,7 +268,13 @@ class ReplicaCore(ABC):
             turn.add_done_callback(lambda _: self.end_installation())
             return
         self.is_installing = False
+        was_leading = self.is_leading
         self.take_up()
+        if (
+            was_leading
+        ):  # the copy is another leader's: what was promised may not be in it, though its log reaches as far
+            self._resign("this broker has lost the leadership")
+            self._host.role_changed(self)
 
     def take_up(self) -> None:
         """Begin anew from what is stored."""
@@ -357,6 +363,12 @@ class ReplicaCore(ABC):
 
     @abstractmethod
     def require_in_sync(self) -> None: ...
+
+    @abstractmethod
+    def refused(self, producer_id: int, epoch: int, sequence: int) -> None: ...
+
+    @abstractmethod
+    def has_refused(self, producer_id: int, epoch: int, sequence: int) -> bool: ...
 
     def _follow(self) -> None:
         self.role, self.leader, self.epoch = Role.FOLLOWER, None, LeaderEpoch(self.group.term)

@@ -80,6 +80,31 @@ def test_a_leader_without_followers_loses_what_it_could_not_commit() -> None:
     run(test)
 
 
+def test_what_a_leader_has_promised_is_void_when_it_takes_up_its_log_anew() -> None:
+    """As after a copy of another leader's log, which may reach as far and have other entries."""
+
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        await cluster.append(b"kept")
+        old = await cluster.leader()
+        cluster.isolate(old.node_id)
+        lost = old.append(b"lost")
+        await lost.written.wait()
+        old.replica.is_installing = True
+        old.replica.end_installation()
+
+        assert not old.replica.is_leading
+        with pytest.raises(KafkaError) as raised:
+            await lost.pending.wait()
+        assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await asyncio.sleep(0)
+        assert old.roles[-1][0] == "following"
+        cluster.heal()
+        await cluster.settled()
+
+    run(test)
+
+
 def test_a_producer_that_repeats_itself_is_recognised_by_the_next_leader() -> None:
     async def test(cluster: Cluster) -> None:
         cluster.start()

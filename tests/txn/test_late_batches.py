@@ -12,12 +12,12 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import CommitRequest, CommittedPartition, CommittedTopic
 from kompat.handlers import produce
 from kompat.handlers.base import Context
-from kompat.handlers.transactional_produce import Turns, verified
+from kompat.handlers.transactional_produce import Guard, Turns, verified
 from kompat.protocol.produce import PartitionData, ProduceRequest, TopicData
 from kompat.protocol.records import Record, build_batch
 from kompat.txn.machine import Producer
 from kompat.txn.service import Marker
-from kompat.types import ZERO_UUID, ProducerEpoch, ProducerId, TopicPartition
+from kompat.types import ZERO_UUID, LeaderEpoch, ProducerEpoch, ProducerId, TopicPartition
 from tests.txn.world import DATA, GROUP, HOME, ID, MortalDisk, World
 
 LIVES = 10_000
@@ -113,6 +113,20 @@ async def test_a_marker_of_the_transaction_before_does_not_make_a_batch_late() -
 
     assert guard.holds
     assert asked == 2
+    await world.stop()
+
+
+async def test_a_batch_that_was_verified_before_another_broker_led_has_to_come_again() -> None:
+    """What ended meanwhile is not counted: the count begins anew when the partition is taken up."""
+    world = World(MortalDisk(LIVES, keeps_last=True))
+    producer = await world.init()
+    log = world.logs[DATA[0]]
+    guard = Guard(log, producer.id)
+    assert guard.holds
+    log.leader_epoch = LeaderEpoch(log.leader_epoch + 2)
+
+    assert not guard.holds
+    assert guard.refusal.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     await world.stop()
 
 
