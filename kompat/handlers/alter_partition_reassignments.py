@@ -39,8 +39,15 @@ def _answer(index: int, error: KafkaError | None) -> PartitionAnswer:
     return PartitionAnswer(partition_index=index, error_code=error.code, error_message=error.message or None)
 
 
-def failure(_: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
-    return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=describe(error), responses=[])
+def failure(req: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=describe(error),
+        responses=[
+            TopicAnswer(name=t.name, partitions=[_answer(p.partition_index, error) for p in t.partitions])
+            for t in req.topics
+        ],
+    )
 
 
 API = Api(

@@ -39,8 +39,11 @@ def _refused(name: str, error: KafkaError) -> Result:
     return Result(user=name, error_code=error.code, error_message=describe(error), credential_infos=[])
 
 
-def failure(_: DescribeUserScramCredentialsRequest, error: KafkaError) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=describe(error), results=[])
+def failure(req: DescribeUserScramCredentialsRequest, error: KafkaError) -> DescribeUserScramCredentialsResponse:
+    # As Kafka's: one for each user, without a name.
+    return DescribeUserScramCredentialsResponse(
+        error_code=error.code, error_message=describe(error), results=[_refused("", error) for _ in req.users or ()]
+    )
 
 
 API = Api(
