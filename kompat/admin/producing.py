@@ -14,6 +14,7 @@ from kompat.admin.problems import invalid
 from kompat.admin.route import Call
 from kompat.errors import ErrorCode, KafkaError
 from kompat.protocol.messages import MetadataRequest
+from kompat.protocol.murmur2 import murmur2
 from kompat.protocol.produce import PartitionData, ProduceRequest, TopicData
 from kompat.protocol.records import Record, build_batch
 from kompat.types import ZERO_UUID, NodeId
