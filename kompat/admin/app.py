@@ -38,8 +38,6 @@ EXPECTED = (Problem, KafkaError, StorageError, PeerError)
 # No page of somebody else may show, or be taken for, what the broker answers.
 GUARDS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
-Authenticate = Callable[[Request], Awaitable[str]]
-
 
 class Application:
     """Serves routes. Until the broker is up it has no services, and all but the open routes are told to wait."""
@@ -55,7 +53,6 @@ class Application:
         self.stopping = asyncio.Event()
         self.streams = Streams(max_streams)
         self.bodies = Bodies()
-        self._authenticate = authenticate
         paths = [Path(route.path, self._endpoint(route), methods=[route.method]) for route in self.routes]
         starlette = Starlette(routes=paths, exception_handlers={HTTPException: _refused})
         starlette.router.redirect_slashes = False

@@ -7,7 +7,6 @@ protocol starts as fast as without a door, and needs no more memory.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from collections.abc import Callable
@@ -99,8 +98,7 @@ class Door:
         if self._opening is None:
             self._loop.remove_reader(self._socket.fileno())
         else:
-            with contextlib.suppress(Exception):
-                await self._opening
+            await self._opening
         if self._serving is not None:
             await self._serving.close(DRAIN_SECONDS)
         self._socket.close()

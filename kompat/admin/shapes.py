@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Generic, Literal, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 BASE64: Literal["base64"] = "base64"
 DEFAULT_LIMIT, MOST_ITEMS = 100, 1000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_TIME = 253_402_300_799_999  # the last millisecond that RFC 3339 can write
 
 Encoding = Literal["utf-8", "base64"]
@@ -105,7 +106,7 @@ def millis(time: int | str, field: str) -> int:
         parsed = datetime.fromisoformat(text)
         if parsed.tzinfo is None:
             raise invalid(f"{field}: {text!r} has no time zone. Add one, such as Z for UTC.")
-        since = round(parsed.timestamp() * 1000)
+        since = (parsed - EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
         since = -1
     if not 0 <= since <= LATEST_TIME:
@@ -118,4 +119,6 @@ def millis(time: int | str, field: str) -> int:
 def rfc3339(at: int) -> str:
     """A time in milliseconds, for people."""
     at = min(max(at, 0), LATEST_TIME)
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, rest = divmod(at, 1000)  # as a float, a far time would be a millisecond off
+    found = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
+    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")

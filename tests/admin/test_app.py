@@ -1,0 +1,160 @@
+"""From a request to an answer, without a broker."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from kompat.admin.app import Application
+from kompat.admin.limits import Bodies
+from kompat.admin.requests import Requests
+from kompat.admin.route import Call, Route
+from kompat.admin.serving import Serving
+from kompat.admin.shapes import Answer, Body
+from kompat.config.broker import BrokerConfig
+
+MOST = 1000
+
+
+class Said(Body):
+    text: str
+
+
+class Echo(Answer):
+    text: str
+    principal: str
+
+
+async def echo(call: Call) -> Echo:
+    return Echo(text=call.body.text, principal=call.principal)
+
+
+async def broken(_: Call) -> None:
+    raise ValueError("a secret of the broker")
+
+
+async def wait(call: Call) -> Echo:
+    await call.unless_stopping(asyncio.Event().wait())
+    return Echo(text="ended", principal="")
+
+
+began = asyncio.Event()
+
+
+async def stream(call: Call) -> None:
+    with call.streams.slot():
+        began.set()
+        await call.unless_stopping(asyncio.Event().wait())
+
+
+ROUTES = [
+    Route(method="POST", path="/echo", handle=echo, summary="", tag="", body=Said),
+    Route(method="GET", path="/broken", handle=broken, summary="", tag=""),
+    Route(method="GET", path="/wait", handle=wait, summary="", tag=""),
+    Route(method="GET", path="/stream", handle=stream, summary="", tag=""),
+]
+
+
+def served() -> Application:
+    application = Application(ROUTES, max_streams=1)
+    config = BrokerConfig({"kompat.http.max.body.bytes": str(MOST)})
+    services: Any = SimpleNamespace(config=config, authorizer=SimpleNamespace(is_enabled=False))
+    application.services = services
+    application.requests = Requests(services)
+    return application
+
+
+@pytest.fixture
+async def application() -> Application:
+    return served()
+
+
+@pytest.fixture
+async def client(application: Application) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(application.asgi)
+    async with httpx.AsyncClient(transport=transport, base_url="http://broker") as client:
+        yield client
+
+
+async def test_a_route_gets_its_body_and_its_caller(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/echo", json={"text": "hello"})
+
+    assert answer.json() == {"text": "hello", "principal": "User:ANONYMOUS"}
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_bug_is_answered_without_its_details(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/broken")
+
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+
+
+async def test_before_the_broker_is_up_whoever_comes_is_told_to_wait(
+    client: httpx.AsyncClient, application: Application
+) -> None:
+    application.services = None
+
+    assert (await client.get("/wait")).headers["retry-after"] == "1"
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(application: Application, client: httpx.AsyncClient) -> None:
+    application.bodies = Bodies(seconds=0.01)
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    answer = await client.post("/echo", content=endless(), headers={"content-type": "application/json"})
+    assert answer.status_code == 408
+
+
+async def test_all_bodies_together_are_bounded(application: Application, client: httpx.AsyncClient) -> None:
+    application.bodies = Bodies(all_bytes=MOST)
+    with application.bodies.room(MOST):
+        refused = await client.post("/echo", json={"text": "x"})
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert (await client.post("/echo", json={"text": "x"})).status_code == 200
+
+
+async def test_what_waits_ends_with_the_broker(application: Application, client: httpx.AsyncClient) -> None:
+    waiting = asyncio.ensure_future(client.get("/wait"))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    application.stopping.set()
+
+    assert (await waiting).json()["text"] == "ended"
+
+
+async def test_streams_are_bounded(application: Application, client: httpx.AsyncClient) -> None:
+    began.clear()
+    first = asyncio.ensure_future(client.get("/stream"))
+    await asyncio.wait_for(began.wait(), 10)
+    second = await client.get("/stream")
+    application.stopping.set()
+
+    assert (second.status_code, second.json()["type"]) == (503, "urn:kompat:problem:too-many-streams")
+    assert (await first).status_code == 204
+    assert application.streams.count == 0
+
+
+async def test_who_does_not_get_on_is_cut_off() -> None:
+    from kompat.admin.door import _listening
+
+    bound = _listening("127.0.0.1", 0)
+    serving = Serving(served(), 10, head_seconds=0.05)
+    await serving.start(bound)
+    try:
+        reader, writer = await asyncio.open_connection(*bound.getsockname())
+        writer.write(b"GET /wait HTTP/1.1\r\nhost: x\r\nx: ")
+
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await asyncio.wait_for(reader.readexactly(1), 30)
+        writer.close()
+    finally:
+        await serving.close(1)
+        bound.close()
