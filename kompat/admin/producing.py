@@ -8,8 +8,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka.partitioner.default import murmur2
-
 from kompat.admin.problems import invalid
 from kompat.admin.route import Call
 from kompat.errors import ErrorCode, KafkaError
