@@ -59,7 +59,22 @@ START_FLAGS = (
 
 
 class Parser(argparse.ArgumentParser):
-    """Of the command and, as argparse has it, of all commands in it: what is wrong is told in one line."""
+    """Of the command and, as argparse has it, of all commands in it: what is wrong is told in one line.
+
+    Arguments may stand before, between and after flags: argparse by itself gives up on those that may be missing as soon as it meets a
+    flag.
+    """
+
+    _is_mixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._subparsers is not None or self._is_mixing:
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
 
     def error(self, message: str) -> NoReturn:
         self.exit(REFUSED, f"kompat: {message} ({self.prog} --help tells more)\n")
@@ -109,7 +124,15 @@ def _add_start(commands: Commands) -> None:
     start = commands.add_parser(
         "start",
         help=COMMANDS["start"],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Run a broker until SIGTERM. Flags win over KOMPAT_… variables, these over the file.",
+        epilog=(
+            "examples:\n"
+            "  kompat start\n"
+            "  kompat start --data /var/lib/kompat --host 0.0.0.0 --advertised kafka1:9092\n"
+            "  kompat start --data :memory: --port 0 --http-port none\n"
+            "  kompat start --config server.properties --set kompat.fsync=always"
+        ),
     )
     start.add_argument("--host", help="address to listen on (127.0.0.1)")
     start.add_argument("--port", help="Kafka's port (9092); 0 takes a free one")

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_PART: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
+_PART: Final = re.compile(r"([0-9]+)(ms|s|m|h|d)")
 
 
 def moment(text: str) -> int:

@@ -115,6 +115,9 @@ def _forget(given: argparse.Namespace) -> None:
     from kompat.cli.own_messages import UnregisterBrokerRequest
 
     with connect(given) as kafka:
+        left = len(_replicas_of(kafka, given.broker))
+        if left:
+            raise CommandError(f"broker {given.broker} has {left} replicas: drain it, or reassign them, first")
         answer = kafka.ask(UnregisterBrokerRequest(broker_id=given.broker))
     check(answer.error_code, answer.error_message, f"broker {given.broker}")
     output_of(given).done(f"broker {given.broker} is forgotten", {"forgotten": given.broker})

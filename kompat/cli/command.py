@@ -46,7 +46,7 @@ def declare(
         name,
         help=summary,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=description or f"{summary[0].upper()}{summary[1:]}.",
+        description=description or f"{summary[0].upper()}{summary[1:]}" + ("" if summary.endswith("?") else "."),
         epilog="examples:\n" + "\n".join(f"  {example}" for example in examples),
         allow_abbrev=False,
     )

@@ -45,7 +45,7 @@ def as_keyed(record: Shown) -> bytes:
 def as_line(record: Shown) -> bytes:
     """For eyes: where it is, when it was, and what it says. Bytes that are no text do nothing to the terminal."""
     key = f"{text(record.key)}: " if record.key is not None else ""
-    headers = "".join(f" {name}={text(value)}" for name, value in record.headers)
+    headers = "".join(f" {printable(name)}={text(value)}" for name, value in record.headers)
     return f"{record.place} {time_text(record.timestamp)} {key}{text(record.value)}{headers}".encode()
 
 
@@ -97,7 +97,7 @@ def format_named(name: str) -> Format:
             "time": time_text(record.timestamp),
             "key": text(record.key),
             "value": text(record.value),
-            "headers": ",".join(f"{each}={text(value)}" for each, value in record.headers),
+            "headers": ",".join(f"{printable(each)}={text(value)}" for each, value in record.headers),
         }
         return template.format_map(values).encode()
 
