@@ -1,12 +1,13 @@
 """ConsumerGroupHeartbeat (key 68, v0-1): join, leave and follow a group whose partitions the broker assigns (KIP-848).
 
 Null fields mean "as before". Epoch 0 joins, -1 leaves, -2 leaves for a while (static members). v1 has the member choose
-its id and may subscribe by a regular expression; a member sees all topics, as long as there is no authorizer.
+its id and may subscribe by a regular expression: it matches the topics that the member may describe.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import TypeAlias
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from kompat.groups.records import EpochsByPartition
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.groups import check_consumer_protocol, check_subscription, client_of
 from kompat.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kompat.security.acls import Kind, Operation
 
 Assignment: TypeAlias = ConsumerGroupHeartbeatResponse.Assignment
 
@@ -39,6 +41,7 @@ async def handle(ctx: Context, req: ConsumerGroupHeartbeatRequest) -> ConsumerGr
             client=client_of(ctx),
             api_version=ctx.api_version,
             fresh_id=_fresh_id(),
+            may_see=_visible(ctx) if ctx.services.authorizer.is_enabled else None,
         )
     )
     return ConsumerGroupHeartbeatResponse(
@@ -48,6 +51,10 @@ async def handle(ctx: Context, req: ConsumerGroupHeartbeatRequest) -> ConsumerGr
         heartbeat_interval_ms=reply.heartbeat_interval_ms,
         assignment=None if reply.assignment is None else _assignment(reply.assignment),
     )
+
+
+def _visible(ctx: Context) -> Callable[[str], bool]:
+    return lambda name: ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, name)
 
 
 def _fresh_id() -> str:

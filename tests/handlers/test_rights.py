@@ -194,6 +194,20 @@ def test_a_group_is_not_described_to_who_may_not_see_its_topics(parties: Parties
     assert (group.error_code, len(group.members)) == (ErrorCode.NONE, 1)
 
 
+def test_a_regular_expression_matches_the_topics_that_may_be_described(parties: Parties) -> None:
+    for name in ("regex-seen", "regex-unseen"):
+        parties.admin("CreateTopics", 7, topics=[{"name": name, "num_partitions": 1, "replication_factor": 1}])
+    parties.allow((Operation.READ, Kind.GROUP, "regex"), (Operation.DESCRIBE, Kind.TOPIC, "regex-seen"))
+    topics = parties.admin("Metadata", 12, topics=[{"name": "regex-seen"}], allow_auto_topic_creation=False).topics
+    fields = _case("ConsumerGroupHeartbeat").fields(parties.topic_id)
+    fields |= {"group_id": "regex", "subscribed_topic_names": None, "subscribed_topic_regex": "regex-.*"}
+
+    answer = parties.alice("ConsumerGroupHeartbeat", 1, **fields)
+
+    assert answer.error_code == ErrorCode.NONE
+    assert [each.topic_id for each in answer.assignment.topic_partitions] == [topics[0].topic_id]
+
+
 # -- rights that stand for others ----------------------------------------------------------------------------------------
 def test_who_may_write_to_any_topic_may_be_idempotent(parties: Parties) -> None:
     parties.allow(WRITES)
