@@ -15,6 +15,7 @@ class FarLanes:
         self._anywhere = anywhere
         anywhere.serve("lane-statistics", self._on_statistics)
         anywhere.serve("lane-partition", self._on_partition)
+        anywhere.serve("lane-partitions", self._on_partitions)
 
     async def of_partition(self, topic: str, partition: int) -> LaneStatistics:
         place = self._anywhere.place(topic, partition)
@@ -34,12 +35,24 @@ class FarLanes:
             size=sum(each.size for each in parts),
         )
 
+    async def by_partition(self) -> dict[str, dict[int, Sequence[int]]]:
+        """What waits by class, in each partition that has some."""
+        found = self.here.by_partition()
+        for told in await self._anywhere.ask_others("lane-partitions", []):
+            for topic, partition, depths in told:
+                found.setdefault(topic, {})[partition] = depths
+        return found
+
     async def _on_statistics(self, told: Sequence[Any]) -> list[Any]:
         return _told(self.here.statistics(told[0]))
 
     async def _on_partition(self, told: Sequence[Any]) -> list[Any]:
         log = self._anywhere.required(told)
         return _told(self.here.of_partition(log.topic, log.index))
+
+    async def _on_partitions(self, _: object) -> list[Any]:
+        found = self.here.by_partition()
+        return [[topic, partition, depths] for topic, each in found.items() for partition, depths in each.items()]
 
 
 def _told(found: LaneStatistics) -> list[Any]:

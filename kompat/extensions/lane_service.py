@@ -46,6 +46,15 @@ class LaneService:
         """Of one topic, or of all, as far as this broker leads their partitions."""
         return _total([each.lanes.summary for each in self._intakes() if topic in (None, each.partition.topic)])
 
+    def by_partition(self) -> dict[str, dict[int, Sequence[int]]]:
+        """What waits by class, in each partition that has some, as far as this broker leads it."""
+        found: dict[str, dict[int, Sequence[int]]] = {}
+        for each in self._intakes():
+            depths = _total([each.lanes.summary]).depths
+            if any(depths):
+                found.setdefault(each.partition.topic, {})[each.partition.index] = depths
+        return found
+
     def _intakes(self) -> Iterator[PartitionIntake]:
         return (log.intake for log in self._logs.all() if log.is_led and isinstance(log.intake, PartitionIntake))
 
