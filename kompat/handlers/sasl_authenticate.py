@@ -19,7 +19,7 @@ async def handle(ctx: Context, req: SaslAuthenticateRequest) -> SaslAuthenticate
         )
     step = await ctx.sasl.respond(bytes(req.auth_bytes))
     return SaslAuthenticateResponse(
-        error_code=ErrorCode.NONE, error_message=None, auth_bytes=step.token, session_lifetime_ms=step.lifetime_ms
+        error_code=ErrorCode.NONE, error_message="", auth_bytes=step.token, session_lifetime_ms=step.lifetime_ms
     )
 
 

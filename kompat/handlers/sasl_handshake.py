@@ -1,7 +1,7 @@
 """SaslHandshake (key 17, v0-1): by which mechanism a client will say who it is.
 
 UNSUPPORTED_SASL_MECHANISM comes with those that are, and ends the connection. After v0 the client's messages come without
-request headers. Where nobody has to say who it is: ILLEGAL_SASL_STATE, and also where the last login is less than a second ago.
+request headers. Where nobody has to say who it is: ILLEGAL_SASL_STATE, and where a login has been renewed less than a second ago.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ BEFORE_LOGIN = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 LOGIN = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 PLAIN = "PLAIN"
 NONCE_BYTES = 24
-AGAIN_AFTER = 1.0  # seconds between two logins on one connection
+AGAIN_AFTER = 1.0  # seconds between two renewals of a login
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class SaslSession:
         self._principal: str | None = None
         self._mechanism = ""  # of the principal
         self._ends: float | None = None  # the login, by the steady clock
-        self._begun: float | None = None  # the login under way
+        self._renewed: float | None = None  # when it was begun to be, the last time
         self._asked = ""  # its mechanism
         self._conversation: Conversation | None = None
         self._is_over = False
@@ -91,12 +91,12 @@ class SaslSession:
     async def begin(self, mechanism: str, *, has_bare_messages: bool) -> None:
         """Raises KafkaError, and UNSUPPORTED_SASL_MECHANISM is the end of the connection."""
         now = self._clock.monotonic()
-        is_soon = self._begun is not None and now - self._begun < AGAIN_AFTER
+        is_soon = self._renewed is not None and now - self._renewed < AGAIN_AFTER
         if self._principal is not None and (is_soon or has_bare_messages):
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
         if mechanism not in self._settings.mechanisms:
             await self._end(KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM))
-        self._begun = now
+        self._renewed = now if self._principal is not None else None
         self._asked = mechanism
         self._has_bare_messages = has_bare_messages
         kind = Mechanism.named(mechanism)
@@ -107,13 +107,12 @@ class SaslSession:
     # -- SaslAuthenticate ------------------------------------------------------------------------------------------
     async def respond(self, message: bytes) -> Step:
         """Raises KafkaError."""
+        if not self._asked and self._principal is None:
+            early = "Unexpected Kafka request of type SASL_AUTHENTICATE during SASL handshake."
+            await self._end(KafkaError(ErrorCode.ILLEGAL_SASL_STATE, early))
         if not self._asked:
-            error = KafkaError(
-                ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
-            )
-            if self._principal is None:
-                await self._end(error)
-            raise error
+            late = "SaslAuthenticate request received after successful authentication"
+            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, late)
         try:
             token, user = await self._heard(message)
             return self._logged_in(token, user) if user is not None else Step(token)

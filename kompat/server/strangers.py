@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 # A message of a client that sends them bare, as the request that others put it into: SaslAuthenticate v0, no client id.
 _REQUEST = Struct(">hhihi")
 _ANSWERED = Struct(">iih")  # length, correlation id, error code
-_NULL_MESSAGE = 2  # bytes
+_NO_MESSAGE = 2  # bytes
 _LENGTH = Struct(">i")
 SASL_AUTHENTICATE = 36
 
@@ -147,5 +147,5 @@ def _bare(answer: bytes) -> list[bytes]:
     _, _, error = _ANSWERED.unpack_from(answer)
     if error:
         return []
-    message = answer[_ANSWERED.size + _NULL_MESSAGE + _LENGTH.size :]
+    message = answer[_ANSWERED.size + _NO_MESSAGE + _LENGTH.size :]
     return [_LENGTH.pack(len(message)), message]
