@@ -1,0 +1,109 @@
+"""HTTP where security is on: users of the cluster by name and password, and each may do what ACLs allow."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from interop_tests.support.broker import Broker, external, running
+from interop_tests.support.topics import fresh_name
+from interop_tests.support.wait import until
+
+pytestmark = pytest.mark.skipif(external() is not None, reason="the broker under test is not ours to secure")
+
+ADMIN = ("admin", "of all passwords: the longest")
+SETTINGS = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    "kompat.bootstrap.scram": f"SCRAM-SHA-256=[name={ADMIN[0]},password={ADMIN[1]}]",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"User:{ADMIN[0]}",
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with running(tmp_path_factory.mktemp("secure"), SETTINGS, http=True) as started:
+        yield started
+
+
+def ask(broker: Broker, auth: tuple[str, str] | None, method: str, path: str, body: Any = None) -> httpx.Response:
+    return httpx.request(method, f"{broker.http_url}{path}", json=body, auth=auth, timeout=30)
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [None, ("admin", "wrong"), ("nobody", "of all passwords: the longest"), ("", "x")],
+    ids=["none", "wrong", "unknown", "empty"],
+)
+def test_strangers_are_asked_who_they_are(broker: Broker, auth: tuple[str, str] | None) -> None:
+    answer = ask(broker, auth, "GET", "/v1/topics")
+
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Basic ")
+    assert answer.json()["type"] == "urn:kompat:problem:unauthenticated"
+
+
+@pytest.mark.parametrize("header", ["Basic ???", "Basic " + "x" * 9000, "Bearer abc", "Basic YWRtaW4="])
+def test_what_is_no_name_and_password_is_refused(broker: Broker, header: str) -> None:
+    answer = httpx.get(f"{broker.http_url}/v1/topics", headers={"authorization": header}, timeout=30)
+
+    assert answer.status_code == 401
+
+
+def test_only_what_says_nothing_is_open_to_all(broker: Broker) -> None:
+    assert ask(broker, None, "GET", "/health/live").status_code == 200
+    for path in (
+        "/version",
+        "/metrics",
+        "/v1/cluster",
+        "/v1/statistics",
+        "/v1/users",
+        "/v1/groups",
+        "/v1/cluster/raft",
+    ):
+        assert ask(broker, None, "GET", path).status_code == 401, path
+
+
+def test_a_user_may_do_what_acls_allow_and_no_more(broker: Broker) -> None:
+    name, topic = fresh_name("user"), fresh_name("acl")
+    user = (name, "pencil")
+    made = ask(broker, ADMIN, "POST", "/v1/users", {"name": name, "password": "pencil"})
+    assert made.status_code == 201, made.text
+    assert ask(broker, ADMIN, "POST", "/v1/topics", {"name": topic}).status_code == 201
+
+    assert ask(broker, user, "GET", "/v1/topics").json()["items"] == []
+    refused = {
+        ("GET", f"/v1/topics/{topic}"): None,
+        ("DELETE", f"/v1/topics/{topic}"): None,
+        ("POST", "/v1/topics"): {"name": "other"},
+        ("PATCH", f"/v1/topics/{topic}/configs"): {"set": {"retention.ms": "1"}},
+        ("POST", f"/v1/topics/{topic}/truncate"): {"offsets": {"0": -1}},
+        ("GET", "/v1/users"): None,
+        ("POST", "/v1/users"): {"name": "admin", "password": "mine now"},
+        ("GET", "/v1/acls"): None,
+        ("GET", "/v1/quotas"): None,
+        ("GET", "/v1/statistics"): None,
+        ("GET", "/metrics"): None,
+        ("GET", "/v1/cluster/raft"): None,
+        ("GET", "/v1/cluster/configs"): None,
+        ("GET", "/v1/groups/g"): None,
+    }
+    for (method, path), body in refused.items():
+        answer = ask(broker, user, method, path, body)
+        assert answer.status_code == 403, f"{method} {path}: {answer.status_code} {answer.text}"
+        assert answer.json()["code"].endswith("_AUTHORIZATION_FAILED")
+
+    acl = {"principal": f"User:{name}", "operation": "describe", "resourceType": "topic", "resourceName": topic}
+    assert ask(broker, ADMIN, "POST", "/v1/acls", {"acls": [acl]}).status_code == 201
+    until(lambda: ask(broker, user, "GET", f"/v1/topics/{topic}").status_code == 200, "the ACL counts")
+    assert [t["name"] for t in ask(broker, user, "GET", "/v1/topics").json()["items"]] == [topic]
+    [listed] = ask(broker, ADMIN, "GET", f"/v1/acls?principal=User:{name}").json()["items"]
+    assert (listed["operation"], listed["resourceName"], listed["permission"]) == ("describe", topic, "allow")
+    deleted = ask(broker, ADMIN, "DELETE", f"/v1/acls?principal=User:{name}").json()["deleted"]
+    assert len(deleted) == 1
+    until(lambda: ask(broker, user, "GET", f"/v1/topics/{topic}").status_code == 403, "it is gone")
+
+    assert ask(broker, ADMIN, "DELETE", f"/v1/users/{name}").status_code == 204
+    until(lambda: ask(broker, user, "GET", "/v1/topics").status_code == 401, "so is the user")
