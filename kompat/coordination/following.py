@@ -28,6 +28,7 @@ R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 
 _RETRY = 1.0  # seconds, after a read that failed
+_LONGEST_RETRY = 30.0  # after ever the same bug
 
 
 class FollowListener(Protocol[M_contra, R_contra]):
@@ -55,6 +56,9 @@ class Following(Generic[M, R]):
         self._task: asyncio.Task[None] | None = None  # reads what is not in memory
         self._waiters: list[tuple[Offset, asyncio.Future[None]]] = []
         self._is_closed = False
+        self._is_broken = (
+            False  # the listener has taken in a part of something: only all of it, from the beginning, is right
+        )
         self.position = Offset(0)  # the next offset that the listener has not heard of
 
     async def start(self) -> None:
@@ -102,6 +106,8 @@ class Following(Generic[M, R]):
         except KafkaError as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # it was dropped
                 return
+        except Exception:  # noqa: BLE001 - logged there
+            self._break()
         self._task = asyncio.ensure_future(self._catch_up())
         self._task.add_done_callback(self._caught_up)
 
@@ -119,26 +125,37 @@ class Following(Generic[M, R]):
             if offset <= self.position and not waiter.done():
                 waiter.set_result(None)
 
+    def _break(self) -> None:
+        """A bug must not make this broker deaf to all that comes after it."""
+        logger.exception("%s could not be followed, and is read anew", self._partition)
+        self._is_broken = True
+
     async def _catch_up(self) -> None:
-        while self.position < self._partition.high_watermark:
+        pause = _RETRY
+        while not self._partition.is_dropped and (self._is_broken or self.position < self._partition.high_watermark):
             try:
-                if self.position < self._partition.log_start_offset:
-                    await self._load()  # a snapshot has taken the place of what was not read
-                else:
-                    self._take(await reading.read(self._partition, self.position))
+                if self._is_broken:
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_RETRY)
+                await self._go_on()
             except KafkaError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     logger.warning("%s cannot be followed: %s", self._partition, error)
                     await asyncio.sleep(_RETRY)
+            except Exception:  # noqa: BLE001 - logged there
+                self._break()
+
+    async def _go_on(self) -> None:
+        if self._is_broken or self.position < self._partition.log_start_offset:
+            await self._load()  # or a snapshot has taken the place of what was not read
+            self._is_broken = False
+        else:
+            self._take(await reading.read(self._partition, self.position))
 
     def _caught_up(self, done: asyncio.Task[None]) -> None:
         self._task = None
-        if done.cancelled():
-            return
-        if done.exception() is not None:
-            logger.error("%s is not followed any more", self._partition, exc_info=done.exception())
-            return
-        self._advanced(self._partition)
+        if not done.cancelled():
+            self._advanced(self._partition)
 
     # -- loading ---------------------------------------------------------------------------------------------------
     async def _load(self) -> None:

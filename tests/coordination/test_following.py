@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from kompat.config.topic import TopicConfig
+from kompat.coordination import following as module
+from kompat.coordination import reading
 from kompat.coordination.following import Following
 from kompat.errors import ErrorCode, KafkaError
 from kompat.types import Offset
@@ -121,6 +123,45 @@ async def test_a_follower_that_missed_what_a_snapshot_replaced_begins_with_that(
 
     assert await follower.reach(Offset(21), 5)
     assert (view.sums, view.rebuilds) == ({"a": 21}, 2)
+    await follower.close()
+
+
+@pytest.mark.parametrize("is_in_memory", [True, False])
+async def test_a_follower_comes_over_a_bug_by_reading_all_anew(
+    is_in_memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RETRY", 0.01)
+    if not is_in_memory:
+        monkeypatch.setattr(reading, "read_memory", lambda *_: None)
+    node = Node(Disk())
+    runtime = runtime_on(node)
+    view = View()
+    follower = following(node, view)
+    await follower.start()
+    bugs = [RuntimeError("a bug"), RuntimeError("once more")]
+    committed, rebuilt = view.committed, view.rebuilt
+
+    def failing(records: Sequence[Added]) -> None:
+        committed(records)
+        if bugs:
+            raise bugs.pop()
+
+    def failing_too(machine: Ledger) -> None:
+        rebuilt(machine)
+        if bugs:
+            raise bugs.pop()
+
+    monkeypatch.setattr(view, "committed", failing)
+    monkeypatch.setattr(view, "rebuilt", failing_too)
+    for _ in range(3):
+        await runtime.run(lambda ledger: ledger.add("a", 1))
+
+    async with asyncio.timeout(10):
+        while view.rebuilds < 3 or follower._is_broken:  # noqa: ASYNC110 - it has nobody to tell
+            await asyncio.sleep(0.01)
+    await runtime.run(lambda ledger: ledger.add("a", 1))
+    assert await follower.reach(Offset(4), 5)
+    assert view.sums == {"a": 4}
     await follower.close()
 
 
