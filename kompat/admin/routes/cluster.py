@@ -235,15 +235,19 @@ async def raft(call: Call) -> Page[RaftGroup]:
     call.require(Operation.DESCRIBE, Kind.CLUSTER)
     query = call.query
     chosen = page(await _groups(call), lambda place: f"{place[0]}/{place[1]:010}", query.limit, query.cursor)
+    return Page(items=await raft_of(call, chosen.items), next_cursor=chosen.next_cursor)
+
+
+async def raft_of(call: Call, places: list[tuple[str, int]]) -> list[RaftGroup]:
+    """Those of the partitions that somebody leads."""
     by_node: dict[NodeId, list[tuple[str, int]]] = {}
-    for topic, partition in chosen.items:
+    for topic, partition in places:
         node = call.services.cluster.controller if topic == CLUSTER_METADATA else leader(call, topic, partition)
         if node is not None:
             by_node.setdefault(node, []).append((topic, partition))
-    rows = await together(call.telling.ask(node, "raft", places) for node, places in by_node.items())
+    rows = await together(call.telling.ask(node, "raft", led) for node, led in by_node.items())
     found = [convert({_camel(k): v for k, v in row.items()}, RaftGroup) for told in rows for row in map(_peers, told)]
-    found.sort(key=lambda group: (group.topic, group.partition))
-    return Page(items=found, next_cursor=chosen.next_cursor)
+    return sorted(found, key=lambda group: (group.topic, group.partition))
 
 
 def _peers(row: dict[str, Any]) -> dict[str, Any]:
