@@ -81,6 +81,11 @@ def _objection(acl: Acl) -> str | None:
         return f"Invalid operation {acl.operation.name}"
     if acl.permission not in (Permission.ALLOW, Permission.DENY):
         return f"Invalid permissionType {acl.permission.name}"
+    if ":" not in acl.principal:
+        return (
+            f"Could not parse principal from `{acl.principal}` "
+            "(no colon is present separating the principal type from the principal name)"
+        )
     return None
 
 
