@@ -1,4 +1,4 @@
-/** <bytes-view>: a value as JSON, text or hexadecimal, whichever is chosen; the most telling at first. Property: `content` ({text, encoding}). */
+/** <bytes-view>: a value as JSON, text or hexadecimal, whichever is chosen; the most telling at first. Properties: `what` it is, `content` ({text, encoding}). */
 
 import { bytes as size } from "../format.js";
 import { h, render } from "../vdom.js";
@@ -8,6 +8,7 @@ import { attempt } from "./toast.js";
 const MOST_PIECES = 20_000; // of coloured JSON: more would make the page slow
 
 class BytesView extends HTMLElement {
+  what = "Value";
   #content = { text: null };
   #chosen = null;
 
@@ -36,8 +37,8 @@ class BytesView extends HTMLElement {
     const copy = h("button", { type: "button", class: "quiet", onclick: () => this.#copy() }, "Copy");
     render(
       this,
-      h("div", { class: "bytes-bar" }, h("div", { class: "segments", role: "group", "aria-label": "Show the value as" }, choice), h("span", { class: "muted" }, size(bytes.length)), copy),
-      h("pre", { class: "bytes", tabindex: "0", "aria-label": `Value as ${mode}` }, this.#body(mode, bytes)),
+      h("div", { class: "bytes-bar" }, h("div", { class: "segments", role: "group", "aria-label": `Show the ${this.what.toLowerCase()} as` }, choice), h("span", { class: "muted" }, size(bytes.length)), copy),
+      h("pre", { class: "bytes", tabindex: "0", "aria-label": `${this.what} as ${mode}` }, this.#body(mode, bytes)),
     );
   }
 

@@ -35,8 +35,8 @@ export function messageParts(message) {
       ["Timestamp", time(message.timestamp)],
       ["Size", bytes(message.size)],
     ]),
-    h("section", { class: "form" }, h("h3", null, "Key"), isJson(keyOf(message)) || message.keyEncoding ? h("bytes-view", { content: keyOf(message) }) : h("code", null, preview(keyOf(message), 4096))),
-    h("section", { class: "form" }, h("h3", null, "Value"), h("bytes-view", { content: valueOf(message) })),
+    h("section", { class: "form" }, h("h3", null, "Key"), isJson(keyOf(message)) || message.keyEncoding ? h("bytes-view", { what: "Key", content: keyOf(message) }) : h("code", null, preview(keyOf(message), 4096))),
+    h("section", { class: "form" }, h("h3", null, "Value"), h("bytes-view", { what: "Value", content: valueOf(message) })),
     h("section", { class: "form" }, h("h3", null, `Headers (${message.headers?.length ?? 0})`), headersTable(message.headers ?? [])),
   ];
 }

@@ -55,6 +55,8 @@ export function search({ value, oninput, label, placeholder = label }) {
 
 /** A labelled control of a form: `control` is a vnode of an input, select or textarea. */
 export function field(label, control, { hint = null, isWide = false } = {}) {
+  // Named by itself, for the text of a label around a select has all its options in it.
+  Object.assign(control.props, { "aria-label": label, "aria-description": hint });
   return h("label", { class: isWide ? "field is-wide" : "field" }, h("span", null, label), control, hint ? h("small", null, hint) : null);
 }
 
