@@ -212,9 +212,16 @@ class QueueService:
     # -- looking ---------------------------------------------------------------------------------------------------
     async def statistics(self, group_id: str, topic: str) -> QueueStatistics:
         """How deep the queue is; all zero for a group that has not begun."""
+        return total((await self.by_partition(group_id, topic)).values())
+
+    async def by_partition(self, group_id: str, topic: str, *, begin: str | None = None) -> dict[int, QueueStatistics]:
+        """How deep the queue is in each partition. `begin`: a group that has not begun does so there."""
         found = self._topic(group_id, topic)
         partitions = [TopicIdPartition(found.id, each.index) for each in found.partitions]
-        return total([await self._far.statistics(group_id, partition) for partition in partitions])
+        if begin is not None:
+            for partition in partitions:
+                await self._far.wait(group_id, partition, 0, begin)
+        return {each.partition: await self._far.statistics(group_id, each) for each in partitions}
 
 
 def _delivery(topic: str, lock_ms: int, receipt: Receipt, record: Record) -> Delivery:

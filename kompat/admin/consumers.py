@@ -1,0 +1,200 @@
+"""Consumers that come by HTTP one request at a time: members of a consumer group like any other, whose heartbeats their requests are.
+
+A group's coordinator knows its members, and what each of them has. What is remembered here is only where a member's group is and how
+far it has got, so that not every request has to ask: any broker can serve any consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kompat.admin import groups
+from kompat.admin.problems import check, missing
+from kompat.admin.route import Call
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.services import Services
+from kompat.protocol.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+
+JOIN: Final = 0
+REBALANCE_MS: Final = 60_000
+MOST_REMEMBERED: Final = 10_000
+MOST_GROUPS: Final = 1000  # that are looked through for a consumer that nothing is remembered of
+ROUNDS: Final = 4  # heartbeats until a change of what a member has is settled
+LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH)
+
+Assigned = dict[str, list[int]]  # partitions by topic
+
+
+@dataclass(slots=True)
+class Consumer:
+    id: str
+    group: str
+    topics: list[str]
+    epoch: int = JOIN
+    assigned: Assigned = field(default_factory=dict)
+    turn: int = 0  # which of its partitions comes first next time
+
+    def has(self, topic: str, partition: int) -> bool:
+        return partition in self.assigned.get(topic, ())
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        return [(topic, partition) for topic, each in sorted(self.assigned.items()) for partition in sorted(each)]
+
+
+class Consumers:
+    """Those that this broker has seen lately."""
+
+    def __init__(self, _: Services) -> None:
+        self._known: dict[str, Consumer] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def turn_of(self, consumer_id: str) -> asyncio.Lock:
+        """One request of a consumer at a time."""
+        if len(self._locks) > MOST_REMEMBERED:
+            self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
+        return self._locks.setdefault(consumer_id, asyncio.Lock())
+
+    # -- members ---------------------------------------------------------------------------------------------------
+    async def connect(self, call: Call, consumer_id: str, group: str, topics: list[str]) -> Consumer:
+        """A member of the group that reads these topics, whether it was one before or not."""
+        consumer = await _described(call, consumer_id, group) or Consumer(consumer_id, group, topics)
+        consumer.topics = topics
+        await self._beat(call, consumer, topics)
+        self._remember(consumer)
+        return consumer
+
+    async def alive(self, call: Call, consumer_id: str) -> Consumer:
+        """The consumer, after a heartbeat. Raises a problem where it is no member of any group."""
+        consumer = self._known.get(consumer_id)
+        if consumer is not None:
+            try:
+                await self._beat(call, consumer)
+            except KafkaError as error:
+                if error.code not in LOST:
+                    raise
+                self._known.pop(
+                    consumer_id, None
+                )  # another broker has served it meanwhile, or it was silent for too long
+            else:
+                return consumer
+        consumer = await self._look_for(call, consumer_id)
+        await self._beat(call, consumer)
+        self._remember(consumer)
+        return consumer
+
+    def _remember(self, consumer: Consumer) -> None:
+        self._known.pop(consumer.id, None)
+        self._known[consumer.id] = consumer
+        if len(self._known) > MOST_REMEMBERED:
+            del self._known[next(iter(self._known))]
+
+    async def _look_for(self, call: Call, consumer_id: str) -> Consumer:
+        found = [group.name for group in await groups.list_groups(call, ["consumer"], [])][:MOST_GROUPS]
+        for group in found:
+            consumer = await _described(call, consumer_id, group)
+            if consumer is not None:
+                return consumer
+        raise missing(f"There is no consumer {consumer_id}. POST /connect makes it a member of a group.")
+
+    async def _beat(self, call: Call, consumer: Consumer, topics: list[str] | None = None) -> None:
+        """Until the coordinator has nothing more to say: what is taken away is given up at once, for nothing is held here."""
+        told: Mapping[str, Sequence[int]] | None = {} if consumer.epoch == JOIN else None
+        for _ in range(ROUNDS):
+            response = await _heartbeat(call, consumer, topics, told)
+            consumer.epoch, topics = response.member_epoch, None
+            if response.assignment is None:
+                return
+            assigned = _named(call, response.assignment.topic_partitions)
+            is_news = assigned != consumer.assigned
+            consumer.assigned = told = assigned
+            if not is_news:
+                return
+
+    # -- offsets ---------------------------------------------------------------------------------------------------
+    async def position(self, call: Call, consumer: Consumer, topic: str, partition: int) -> int:
+        """What the group has committed; 0 where it has not."""
+        kind = OffsetFetchRequest.OffsetFetchRequestGroup
+        wanted = kind.OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])
+        request = OffsetFetchRequest(
+            groups=[kind(group_id=consumer.group, member_id=consumer.id, member_epoch=consumer.epoch, topics=[wanted])]
+        )
+        to = await call.requests.to_coordinator(consumer.group)
+        [answer] = (await call.send(request, to=to, version=groups.WITH_NAMES)).groups
+        check(answer.error_code)
+        [found] = answer.topics[0].partitions
+        check(found.error_code)
+        return max(0, int(found.committed_offset))
+
+    async def commit(self, call: Call, consumer: Consumer, topic: str, partition: int, offset: int) -> None:
+        kind = OffsetCommitRequest.OffsetCommitRequestTopic
+        place = kind.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+        request = OffsetCommitRequest(
+            group_id=consumer.group,
+            generation_id_or_member_epoch=consumer.epoch,
+            member_id=consumer.id,
+            topics=[kind(name=topic, partitions=[place])],
+        )
+        to = await call.requests.to_coordinator(consumer.group)
+        response = await call.send(request, to=to, version=groups.WITH_NAMES)
+        check(response.topics[0].partitions[0].error_code)
+
+
+async def _heartbeat(
+    call: Call, consumer: Consumer, topics: list[str] | None, owned: Mapping[str, Sequence[int]] | None
+) -> Any:
+    kind = ConsumerGroupHeartbeatRequest.TopicPartitions
+    cluster = call.services.cluster
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=consumer.group,
+        member_id=consumer.id,
+        member_epoch=consumer.epoch,
+        rebalance_timeout_ms=REBALANCE_MS if consumer.epoch == JOIN else -1,
+        subscribed_topic_names=consumer.topics if consumer.epoch == JOIN else topics,
+        topic_partitions=None
+        if owned is None
+        else [
+            kind(topic_id=known.id, partitions=list(partitions))
+            for topic, partitions in owned.items()
+            if (known := cluster.topic(topic)) is not None
+        ],
+    )
+    response = await call.send(request, to=await call.requests.to_coordinator(consumer.group))
+    check(response.error_code, response.error_message)
+    return response
+
+
+def _named(call: Call, assigned: Sequence[Any]) -> Assigned:
+    found = {}
+    for each in assigned:
+        topic = call.services.cluster.topic_by_id(each.topic_id)
+        if topic is not None and each.partitions:
+            found[topic.name] = sorted(each.partitions)
+    return found
+
+
+async def _described(call: Call, consumer_id: str, group: str) -> Consumer | None:
+    """A member as its coordinator knows it."""
+    member = (await members_of(call, group)).get(consumer_id)
+    if member is None:
+        return None
+    assigned = {each.topic_name: sorted(each.partitions) for each in member.assignment.topic_partitions}
+    return Consumer(consumer_id, group, list(member.subscribed_topic_names), member.member_epoch, assigned)
+
+
+async def members_of(call: Call, group: str) -> dict[str, Any]:
+    """None where there is no such group, or one of another kind."""
+    request = ConsumerGroupDescribeRequest(group_ids=[group])
+    [described] = (await call.send(request, to=await call.requests.to_coordinator(group))).groups
+    if described.error_code in (*groups.NONE_SUCH, ErrorCode.UNKNOWN_MEMBER_ID):
+        return {}
+    check(described.error_code, described.error_message)
+    return {member.member_id: member for member in described.members}
