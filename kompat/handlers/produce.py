@@ -133,9 +133,12 @@ def _append(
         records = _checked(ctx, req, data)
         partition = _partition(ctx, topic, data.index)
         log_start = partition.log_start_offset
-        if partition.replica is not None and req.acks == ALL:
-            partition.replica.require_in_sync()
+        replica = partition.replica if req.acks == ALL else None
+        if replica is not None:
+            replica.require_in_sync()
         appended = partition.append(records)
+        if replica is not None:
+            appended.pending = replica.spread(appended.pending)
         meter = partition.meter
         meter.bytes_in += len(records)
         meter.records_in += appended.last_offset - appended.base_offset + 1

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.caught_up import CaughtUp
+from kompat.log.commit import Pending, all_of
 from kompat.log.partition import Partition
 from kompat.log.replica_core import ReplicaCore
 from kompat.log.replica_host import Host
 from kompat.log.replica_log import not_leader
 from kompat.log.replica_refusals import Refusals
+from kompat.log.replica_spread import Spread
 from kompat.raft.engine import ChangeKind, MembershipRefused, NotLeader, PeerProgress, RaftError, Role
 from kompat.types import Millis, NodeId, Offset, RaftIndex
 
@@ -38,9 +40,11 @@ class Replica(ReplicaCore):
     def __init__(self, partition: Partition, host: Host, voters: Sequence[NodeId]) -> None:
         self._caught_up = CaughtUp()
         self._refusals = Refusals()
+        self._spread = Spread()
         self._in_sync: list[NodeId] = []
         self._looked = Millis(0)
         super().__init__(partition, host, voters)
+        partition.replica = self
 
     # -- members ---------------------------------------------------------------------------------------------------
     @property
@@ -151,6 +155,8 @@ class Replica(ReplicaCore):
         if in_sync != self._in_sync:
             self._in_sync = in_sync
             self._host.members_changed(self)
+        if self._spread.is_awaited:
+            self._look_at_spread()
 
     def _matched(self, peer: PeerProgress) -> RaftIndex:
         return self.log.last if peer.id == self._host.node_id else RaftIndex(peer.matched)
@@ -170,6 +176,30 @@ class Replica(ReplicaCore):
         if least > 1 and len(self.in_sync()) < least:
             reason = f"{len(self.in_sync())} replicas are in sync, and {least} have to be"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
+
+    def spread(self, committed: Pending) -> Pending:
+        least = self.partition.config.min_insync_replicas
+        if 2 * least <= len(self.log.members.voters) + 2:
+            return committed  # a majority is as many
+        return all_of([committed, self._spread.wait(self.log.last)])
+
+    def pump(self) -> None:
+        super().pump()
+        if self._spread.is_awaited:
+            self._look_at_spread()
+
+    def _look_at_spread(self) -> None:
+        least, voters = self.partition.config.min_insync_replicas, set(self.voters)
+        matched = [self._matched(peer) for peer in self.group.status().peers if peer.id in voters]
+        if least <= len(matched):
+            self._spread.reached(sorted(matched, reverse=True)[least - 1])
+        if len(self._in_sync) < least:
+            reason = f"{len(self._in_sync)} replicas are in sync, and {least} have to be"
+            self._spread.give_up(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, reason))
+
+    def _resign(self, reason: str) -> None:
+        super()._resign(reason)
+        self._spread.give_up(not_leader(reason))
 
     def refused(self, producer_id: int, epoch: int, sequence: int) -> None:
         self._refusals.note(producer_id, epoch, sequence, self._host.now())

@@ -76,7 +76,6 @@ class ReplicaCore(ABC):
         self.counted_epoch = LeaderEpoch(-1)  # the last whose leader counted as a new one
         self.proposals = 0
         self.group = host.open_group(self, self.log.load(voters))
-        partition.replica = self
         if not self.log.is_begun:
             self.log.stage_hard()
         self._follow()
@@ -363,12 +362,6 @@ class ReplicaCore(ABC):
 
     @abstractmethod
     def require_in_sync(self) -> None: ...
-
-    @abstractmethod
-    def refused(self, producer_id: int, epoch: int, sequence: int) -> None: ...
-
-    @abstractmethod
-    def has_refused(self, producer_id: int, epoch: int, sequence: int) -> bool: ...
 
     def _follow(self) -> None:
         self.role, self.leader, self.epoch = Role.FOLLOWER, None, LeaderEpoch(self.group.term)

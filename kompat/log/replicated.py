@@ -25,6 +25,11 @@ class Replicated(Protocol):
         this broker cannot tell."""
         ...
 
+    def spread(self, committed: Pending) -> Pending:
+        """The promise that as many replicas have the log as it stands as the topic's min.insync.replicas demands, where that is
+        more than the majority whose promise is given. Broken as NOT_ENOUGH_REPLICAS_AFTER_APPEND where too few are in sync."""
+        ...
+
     def refused(self, producer_id: int, epoch: int, sequence: int) -> None:
         """A numbering producer's batch was turned away, and it was told to come again."""
         ...

@@ -35,6 +35,57 @@ def test_an_append_is_committed_when_a_majority_has_it() -> None:
     run(test)
 
 
+def test_where_more_replicas_are_demanded_than_a_majority_so_many_are_waited_for() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        leader = await cluster.leader()
+        await cluster.settled()
+        last = next(node for node in cluster.nodes.values() if node is not leader)
+        first = leader.append(b"a")
+        spread = leader.replica.spread(first.pending)
+        await spread.wait()
+        assert all(node.partition.log_end_offset == 1 for node in cluster.nodes.values())
+
+        second = leader.append(b"b")
+        spread = leader.replica.spread(second.pending)
+        cluster.isolate(last.node_id)
+        await second.pending.wait()
+        assert not spread.is_done
+        with pytest.raises(KafkaError) as raised:
+            await spread.wait()
+        assert raised.value.code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        with pytest.raises(KafkaError) as raised:
+            leader.replica.require_in_sync()
+        assert raised.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+
+    run(test, min_insync_replicas=3)
+
+
+def test_a_leader_that_waits_for_more_than_a_majority_gives_that_up_with_its_lead() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        old = await cluster.leader()
+        await cluster.settled()
+        spread = old.replica.spread(old.append(b"a").pending)
+        cluster.isolate(old.node_id)
+
+        with pytest.raises(KafkaError) as raised:
+            await spread.wait()
+        assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(test, min_insync_replicas=3)
+
+
+def test_a_majority_is_enough_where_no_more_is_demanded() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.start()
+        leader = await cluster.leader()
+        appended = leader.append(b"a")
+        assert leader.replica.spread(appended.pending) is appended.pending
+
+    run(test, min_insync_replicas=2)
+
+
 def test_what_is_committed_outlives_its_leader() -> None:
     async def test(cluster: Cluster) -> None:
         cluster.start()
