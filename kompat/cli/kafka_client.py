@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kompat.cli.command import CommandError, UsageError, password
+from kompat.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -31,21 +32,27 @@ T = TypeVar("T")
 # -- telling what is wrong ---------------------------------------------------------------------------------------------
 def told(error: Exception) -> str:
     """kafka-python's errors, without its class names where the protocol has a name for them."""
-    name = getattr(error, "message", None)
+    code = getattr(error, "errno", None)
     said = " ".join(str(part) for part in error.args)
-    if not name:
+    if code is None:
         return f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return f"{said or getattr(error, 'description', '')} ({name})"
+    return f"{said or getattr(error, 'description', '')} ({error_name(code)})"
+
+
+def error_name(code: int) -> str:
+    """Kafka's own: kafka-python has others for some."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
 
 
 def refusal(code: int, message: str | None, what: str) -> CommandError:
     """What a broker answered, in its own words where it has some."""
     from kafka.errors import for_code
 
-    kind = for_code(code)
-    name = kind.message or f"error {code}"
-    reason = message or _WORDS.get(code) or kind.description or "the broker does not say why"
-    return CommandError(f"{what}: {reason.rstrip('.')} ({name})")
+    reason = _WORDS.get(code) or message or for_code(code).description or "the broker does not say why"
+    return CommandError(f"{what}: {reason.rstrip('.')} ({error_name(code)})")
 
 
 def check(code: int, message: str | None, what: str) -> None:
