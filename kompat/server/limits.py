@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 MIB = 1 << 20
 
@@ -29,9 +30,11 @@ class Limits:
     stall_bytes: int = 16 * 1024
     stall_seconds: float = 30.0
     unread_seconds: float = 330.0
-    # Clients that have not said yet who they are, where they have to: how long they may take, and how many bytes of
-    # requests may be under way from all of them.
+    # Clients that have not said yet who they are, where they have to: how long they may take, how many there may be, and
+    # how many bytes of requests may be under way from all of them. Whoever needs long has to give way after a while.
     login_seconds: float = 60.0
+    patience_seconds: float = 3.0
+    strangers: int = 1000
     strangers_bytes: int = 32 * MIB
 
 
@@ -66,3 +69,35 @@ class Budget:
 
     def forget(self, who: object) -> None:
         self._waiting.pop(who, None)
+
+
+T = TypeVar("T")
+
+
+class Strangers(Generic[T]):
+    """Clients that have not said yet who they are, in order of arrival."""
+
+    __slots__ = ("_limits", "_since", "budget")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._since: dict[T, float] = {}
+        self.budget = Budget(limits.strangers_bytes)
+
+    def come(self, who: T, now: float) -> T | None:
+        """One more; who has to go for it, if they are too many: whoever takes longest, or the newcomer if nobody takes long."""
+        self._since[who] = now
+        if len(self._since) <= self._limits.strangers:
+            return None
+        oldest = next(iter(self._since))
+        is_slow = now - self._since[oldest] >= self._limits.patience_seconds
+        leaving = oldest if is_slow else who
+        del self._since[leaving]
+        return leaving
+
+    def leave(self, who: T) -> None:
+        """It is known, or gone."""
+        self._since.pop(who, None)
+
+    def __len__(self) -> int:
+        return len(self._since)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kompat.server.connection import Connection, Owner
 from kompat.server.dispatch import Dispatcher
-from kompat.server.limits import Budget, Limits
+from kompat.server.limits import Budget, Limits, Strangers
 
 if TYPE_CHECKING:
     import ssl
@@ -52,7 +52,7 @@ class Listener:
         self.connections: set[Connection] = set()
         self.congested: set[Connection] = set()
         self.accepted = 0  # connections, since the start
-        self.strangers = Budget(limits.strangers_bytes)
+        self.strangers: Strangers[Connection] = Strangers(limits)
         self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._all_left: asyncio.Event = asyncio.Event()

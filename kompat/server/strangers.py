@@ -16,7 +16,7 @@ from kompat.protocol.frames import SHORTEST_FRAME
 from kompat.security import principals
 from kompat.server.connection import Connection, Owner, client_of
 from kompat.server.dispatch import Answer, Client, Exchange
-from kompat.server.limits import Budget
+from kompat.server.limits import Strangers
 
 if TYPE_CHECKING:
     from kompat.handlers.sasl_session import SaslSession
@@ -32,7 +32,7 @@ SASL_AUTHENTICATE = 36
 
 
 class StrangersOwner(Owner, Protocol):
-    strangers: Budget  # bytes that have come of requests of clients that are not known yet
+    strangers: Strangers[Connection]
 
 
 class CertifiedConnection(Connection):
@@ -80,16 +80,24 @@ class SaslConnection(Connection):
         return client
 
     # -- what the transport tells ------------------------------------------------------------------------------------
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        leaving = self._strangers.come(self, self._since)
+        if leaving is not None:
+            log.warning("too many clients that nobody knows", extra={"client": leaving.client.connection_id})
+            leaving.abort()
+
     def buffer_updated(self, nbytes: int) -> None:
         super().buffer_updated(nbytes)
         if self._is_stranger:
             self._hold(self._reader.pending)
-            if self._strangers.is_spent and self._held:
+            if self._strangers.budget.is_spent and self._held:
                 log.warning("too much is under way from clients that nobody knows", extra=self._facts())
                 self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._hold(0)
+        self._strangers.leave(self)
         super().connection_lost(exc)
 
     def check(self, now: float, *, is_memory_short: bool) -> None:
@@ -100,7 +108,7 @@ class SaslConnection(Connection):
             super().check(now, is_memory_short=is_memory_short)
 
     def _hold(self, size: int) -> None:
-        self._strangers.take(size - self._held)
+        self._strangers.budget.take(size - self._held)
         self._held = size
 
     # -- what the session tells --------------------------------------------------------------------------------------
@@ -109,6 +117,7 @@ class SaslConnection(Connection):
         if self._is_stranger:
             limits = self._owner.limits
             self._is_stranger = False
+            self._strangers.leave(self)
             self._hold(0)
             self._max_requests = limits.connection_requests
             self._reader.allow(limits.request_bytes)

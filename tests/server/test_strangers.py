@@ -200,9 +200,35 @@ async def test_strangers_together_may_have_so_much_under_way() -> None:
 
         for stranger in strangers:
             await stranger.close()
-        await until(lambda: server.listener.strangers.used == 0)
+        await until(lambda: server.listener.strangers.budget.used == 0)
         newcomer = await server.connect()
         assert (await log_in(newcomer))[0] == 0
+
+
+async def test_strangers_are_so_many_and_whoever_takes_longest_goes() -> None:
+    limits = Limits(strangers=3, patience_seconds=0.0)
+    async with serving(sasl(PLAIN), api(principal), limits=limits) as server:
+        known = await server.connect()
+        await log_in(known)
+        idle = [await server.connect() for _ in range(3)]
+        await until(lambda: len(server.listener.strangers) == 3)
+
+        newcomer = await server.connect()
+        assert (await log_in(newcomer))[0] == 0
+
+        assert await idle[0].is_closed()
+        assert len(server.listener.strangers) == 2
+        assert await known.ask(b"") == await newcomer.ask(b"") == b"User:alice INSIDE"
+
+
+async def test_nobody_who_has_just_come_gives_way_to_newcomers() -> None:
+    async with serving(sasl(PLAIN), api(principal), limits=Limits(strangers=1)) as server:
+        first = await server.connect()
+        await until(lambda: len(server.listener.strangers) == 1)
+        second = await server.connect()
+
+        assert await second.is_closed()
+        assert (await log_in(first))[0] == 0
 
 
 # -- TLS ----------------------------------------------------------------------------------------------------------------
