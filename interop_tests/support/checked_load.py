@@ -116,10 +116,10 @@ class Writer(Client):
 
     def _told(self, sent: Sent, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            sent.outcome = Outcome.FAILED
+            sent.told(Outcome.FAILED)
             self.failures.append(f"{sent.record}: {error.str()}")
             return
-        sent.outcome, sent.offset = Outcome.ACKNOWLEDGED, message.offset()
+        sent.told(Outcome.ACKNOWLEDGED, message.offset())
         self.done += 1
 
 
@@ -156,8 +156,7 @@ class Transactor(Client):
 
     def _transact(self, opened: Producer) -> None:
         self._number += 1
-        key = (self.name, self._number)
-        self.history.fates[key] = Fate.UNKNOWN
+        self._decided(Fate.UNKNOWN)
         opened.begin_transaction()
         places = self._dice.sample(self.places, self._dice.randint(1, len(self.places)))
         for place in places:
@@ -166,7 +165,7 @@ class Transactor(Client):
         if self._dice.random() < 0.2:
             opened.flush(5)
             _again(lambda: opened.abort_transaction(10))
-            self.history.fates[key] = Fate.ABORTED
+            self._decided(Fate.ABORTED)
             return
         try:
             _again(lambda: opened.commit_transaction(10))
@@ -174,16 +173,21 @@ class Transactor(Client):
             if not error.args[0].txn_requires_abort():
                 raise
             _again(lambda: opened.abort_transaction(10))
-            self.history.fates[key] = Fate.ABORTED
+            self._decided(Fate.ABORTED)
         else:
-            self.history.fates[key] = Fate.COMMITTED
+            self._decided(Fate.COMMITTED)
             self.done += len(places)
+
+    def _decided(self, fate: Fate) -> None:
+        self.history.decide(self.name, self._number, fate)
 
 
 def _note(sent: Sent):  # type: ignore[no-untyped-def]
     def told(error: KafkaError | None, message: Message) -> None:
-        sent.outcome = Outcome.ACKNOWLEDGED if error is None else Outcome.FAILED
-        sent.offset = message.offset() if error is None else None
+        if error is None:
+            sent.told(Outcome.ACKNOWLEDGED, message.offset())
+        else:
+            sent.told(Outcome.FAILED)
 
     return told
 
@@ -216,7 +220,7 @@ class Member(Client):
     def _run(self) -> None:
         opened = consumer(
             self.bootstrap,
-            **{"group.id": self._group, "auto.offset.reset": "earliest", "isolation.level": "read_committed"},
+            **{"group.id": self._group, "auto.offset.reset": "error", "isolation.level": "read_committed"},
             **self._settings,
             **FAST_READS,
             **self.says,
@@ -227,10 +231,16 @@ class Member(Client):
             for message in messages:
                 if message.error() is None:
                     self._read(message)
+                else:
+                    self._look_at(message.error())
             if messages:
                 with contextlib.suppress(KafkaException):
                     opened.commit(asynchronous=True)
         opened.close()
+
+    def _look_at(self, error: KafkaError) -> None:
+        self.last_error = str(error)
+        assert error.code() != KafkaError._AUTO_OFFSET_RESET, f"{self.name} is not let go on where it stood: {error}"
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         for each in partitions:
@@ -303,6 +313,8 @@ class CheckedLoad:
         return [*self.writers, *self.transactors, self.observer]
 
     def __enter__(self) -> "CheckedLoad":
+        for group in self.groups:
+            begin_at_zero(self._bootstrap, group, self._places)
         for client in self.clients:
             client.start()
         return self
@@ -357,6 +369,23 @@ class CheckedLoad:
             ):
                 return
             time.sleep(0.05)
+
+
+def begin_at_zero(bootstrap: str, group: str, places: list[Place]) -> None:
+    """So that members never have to look for the beginning: whoever is sent there later was not let go on where it stood.
+
+    librdkafka looks for it a second time, half a second later, if the first answer took it long, and begins anew.
+    """
+    opened = consumer(bootstrap, **{"group.id": group})
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            opened.commit(offsets=[TopicPartition(*place, 0) for place in places], asynchronous=False)
+        except KafkaException:  # the topic of the offsets may have no leaders yet
+            assert time.monotonic() < deadline
+        else:
+            break
+    opened.close()
 
 
 def read_everything(bootstrap: str, places: list[Place]) -> dict[Place, list[Read]]:

@@ -22,8 +22,7 @@ class PlacedBroker(Broker):
         self._network = network
         self._number = number
         self.clock = Clock(home) if Clock.is_possible() else None
-        if self.clock is not None:
-            self.environment = self.clock.environment
+        self.environment = {"PYTHONFAULTHANDLER": "1"} | (self.clock.environment if self.clock is not None else {})
 
     @property
     def host(self) -> str:
@@ -45,6 +44,13 @@ class PlacedBroker(Broker):
     def go_on(self) -> None:
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
+
+    def end_telling_where(self) -> None:
+        """Its stderr says what each of its threads was doing."""
+        assert self.process is not None
+        self.go_on()
+        self.process.send_signal(signal.SIGABRT)
+        self.process.wait(20)
 
 
 class FaultyCluster(Cluster):
@@ -73,6 +79,11 @@ class FaultyCluster(Cluster):
             except KafkaException as error:
                 found[number] = error
         return found
+
+    def end_telling_where(self) -> None:
+        """Nothing goes on any more: have the brokers' logs say why."""
+        for number in self.running:
+            self.placed[number].end_telling_where()
 
     def set_clock(self, number: int, seconds: int) -> None:
         clock = self.placed[number].clock

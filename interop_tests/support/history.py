@@ -7,6 +7,7 @@ what it is to find.
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,11 @@ class Sent:
     transaction: int | None = None  # the producer's, by its number
     outcome: Outcome = Outcome.UNKNOWN
     offset: int | None = None  # where the broker says that it is; a later batch's success acknowledges it without one
+    at: float = field(default_factory=time.time)
+    told_at: float | None = None
+
+    def told(self, outcome: Outcome, offset: int | None = None) -> None:
+        self.outcome, self.offset, self.told_at = outcome, offset, time.time()
 
 
 class Read(NamedTuple):
@@ -65,6 +71,7 @@ class History:
         default_factory=lambda: defaultdict(list)
     )  # by a reader (of a group: its name first), in one go
     watermarks: dict[tuple[str, Place], list[int]] = field(default_factory=lambda: defaultdict(list))
+    decided: dict[tuple[str, int], float] = field(default_factory=dict)  # when the fates were told
     groups: dict[str, str] = field(default_factory=dict)  # group → the topic that it has read to its end
     _next: Counter[tuple[Place, str]] = field(default_factory=Counter)
 
@@ -75,10 +82,32 @@ class History:
         self.sent[place].append(sent)
         return sent
 
+    def decide(self, producer: str, transaction: int, fate: Fate) -> None:
+        self.fates[producer, transaction] = fate
+        self.decided[producer, transaction] = time.time()
+
     def take_back(self, place: Place) -> None:
         """The newest one was not sent after all."""
         sent = self.sent[place].pop()
         self._next[place, sent.record.producer] -= 1
+
+
+def told(history: History) -> Iterator[str]:
+    """All that producers have done and heard, in the order of time: to see how a violation came about."""
+    events: list[tuple[float, str]] = []
+    for (topic, partition), all_sent in history.sent.items():
+        for sent in all_sent:
+            of = "" if sent.transaction is None else f" in transaction {sent.transaction}"
+            name = f"{topic}-{partition}: {sent.record.producer}'s {sent.record.number}{of}"
+            events.append((sent.at, f"{name} is sent"))
+            if sent.told_at is not None:
+                events.append((sent.told_at, f"{name} is {sent.outcome.value} at {sent.offset}"))
+    for (producer, number), when in history.decided.items():
+        events.append((when, f"transaction {number} of {producer} is {history.fates[producer, number].value}"))
+    return (
+        f"{time.strftime('%H:%M:%S', time.gmtime(at))}.{int(at * 1000) % 1000:03} {event}"
+        for at, event in sorted(events)
+    )
 
 
 def violations(history: History, logs: Mapping[Place, Log]) -> list[str]:
