@@ -137,8 +137,10 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(*apis: Api[Any, Any], limits: Limits | None = None) -> AsyncIterator[Server]:
-    listener = Listener(Dispatcher(apis, NO_SERVICES), limits or Limits())
+async def serving(*apis: Api[Any, Any], limits: Limits | None = None, quotas: Any = _NOTHING) -> AsyncIterator[Server]:
+    services = cast("Services", SimpleNamespace(quotas=quotas, authorizer=_NOTHING))
+    counted = None if quotas is _NOTHING else quotas
+    listener = Listener(Dispatcher(apis, services), limits or Limits(), quotas=counted)
     server = Server(listener, *await listener.start("127.0.0.1", 0))
     try:
         yield server
