@@ -6,8 +6,8 @@ Answers are remembered until an ACL changes: a producer is judged once, not with
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.security.acls import (
@@ -54,7 +54,7 @@ class Authorizer:
             super_users=frozenset(filter(None, (name.strip() for name in config["super.users"].split(";")))),
             is_open_without_acls=config["allow.everyone.if.no.acl.found"],
         )
-        self._known: dict[Any, bool] = {}
+        self._known: dict[Hashable, bool] = {}
         self._stamp: tuple[Acls | None, int] = (None, 0)  # what they are true of
 
     # -- asking ----------------------------------------------------------------------------------------------------
@@ -88,7 +88,8 @@ class Authorizer:
         acls = self._current()
         known = self._known.get(question)
         if known is None:
-            known = self._known[question] = allows_any(acls, self._rules, *question)
+            known = allows_any(acls, self._rules, *question)
+            self._keep(question, known)
         return known
 
     def _current(self) -> Acls:
@@ -99,13 +100,16 @@ class Authorizer:
         return acls
 
     def _remember(self, question: tuple[str, str, Operation, Kind, str], known: bool) -> None:
-        if len(self._known) >= MOST_REMEMBERED:
-            self._known.clear()
-        self._known[question] = known
+        self._keep(question, known)
         if not known:
             principal, host, operation, kind, name = question
             facts = {"principal": principal, "host": host, "operation": operation.name, "on": f"{kind.name}:{name}"}
             log.info("denied", extra=facts)
+
+    def _keep(self, question: Hashable, known: bool) -> None:
+        if len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
+        self._known[question] = known
 
     # -- changing ACLs ---------------------------------------------------------------------------------------------
     def find(self, wanted: AclFilter) -> list[Acl]:
