@@ -52,7 +52,7 @@ class Door:
         if port == NONE:
             return
         try:
-            self._socket = await asyncio.to_thread(_listening, host, port)
+            self._socket = await self._listen(host, port)
         except OSError as error:
             reason = error.strerror or str(error)
             raise ConfigError(
@@ -60,6 +60,12 @@ class Door:
             ) from None
         self.endpoint = self._socket.getsockname()[:2]
         self._loop.add_reader(self._socket.fileno(), self._knocked)
+
+    async def _listen(self, host: str, port: int) -> socket.socket:
+        try:
+            return _listening(host, port, socket.AI_NUMERICHOST)
+        except socket.gaierror:  # a name, which somebody else may have to be asked for
+            return await asyncio.to_thread(_listening, host, port)
 
     def serve(self, services: Services, kafka: tuple[str, int]) -> None:
         """The broker is up. `kafka`: where it listens for clients. Other brokers may ask it, even if it has no door."""
@@ -113,8 +119,9 @@ def _load() -> Callable[[BrokerConfig], Serving]:
     return build
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(host or "127.0.0.1", port, type=socket.SOCK_STREAM)[0]
+def _listening(host: str, port: int, flags: int = 0) -> socket.socket:
+    found = socket.getaddrinfo(host or "127.0.0.1", port, type=socket.SOCK_STREAM, flags=flags)
+    family, kind, protocol, _, address = found[0]
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

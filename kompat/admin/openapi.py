@@ -25,8 +25,13 @@ def describe(routes: Iterable[Route], version: str) -> dict[str, Any]:
     known = sorted(routes, key=lambda route: (route.tag, route.path))
     schemas, components = _schemas(known)
     paths: dict[str, dict[str, Any]] = {}
+    names: set[str] = set()
     for route in known:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+        operation = _operation(route, schemas)
+        if operation["operationId"] in names:  # the same path without /v1 is another's
+            operation["operationId"] += "".join(route.tag.title().split())
+        names.add(operation["operationId"])
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {

@@ -7,15 +7,13 @@ already: what is left is to accept, to keep an eye on connections that do not ge
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from typing import TYPE_CHECKING, Any
 
-import h11
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from kompat.admin.problems import MEDIA_TYPE, Problem
@@ -46,7 +44,7 @@ class Serving:
         self.state = ServerState()
         self._config = uvicorn.Config(
             application.asgi,
-            http=H11Protocol,
+            http=HttpToolsProtocol,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -55,7 +53,6 @@ class Serving:
             server_header=False,
             date_header=False,
             timeout_keep_alive=int(HEAD_SECONDS),
-            h11_max_incomplete_event_size=HEAD_BYTES,
         )
         self._config.load()
         # What it has to say of malformed requests is the client's to know.
@@ -102,13 +99,15 @@ class Serving:
             connection.transport.abort()
 
 
-class Connection(H11Protocol):
+class Connection(HttpToolsProtocol):
     """One that is closed if it does not get on: the head of a request has to come, and answers have to be read."""
 
     def __init__(self, serving: Serving, config: uvicorn.Config) -> None:
         super().__init__(config, serving.state, {}, serving.loop)
         self._serving = serving
         self._head_due = serving.loop.time() + serving.head_seconds
+        self._head_bytes = 0
+        self._has_head = False  # of the request that is under way
         self._unread_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -116,10 +115,48 @@ class Connection(H11Protocol):
         if len(self.connections) > self._serving.max_connections:
             transport.abort()
 
+    # -- the head --------------------------------------------------------------------------------------------------
+    def data_received(self, data: bytes) -> None:
+        if not self._has_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if not self._has_head and self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._check_head(len(self.url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._check_head(len(self.url) + sum(len(key) + len(text) for key, text in self.headers))
+
+    def _check_head(self, size: int) -> None:
+        if size > HEAD_BYTES:
+            raise ValueError("the head is too long")  # the parser takes it for a malformed request
+
+    def on_headers_complete(self) -> None:
+        self._has_head = True
+        super().on_headers_complete()
+
     def on_response_complete(self) -> None:
         self._head_due = self.loop.time() + self._serving.head_seconds
+        self._head_bytes = 0
+        self._has_head = False
         super().on_response_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """To what is not HTTP, or has too long a head."""
+        if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
+            self.transport.close()  # in the middle of an answer
+            return
+        problem = Problem(400, f"{msg} A head may have {HEAD_BYTES} bytes.", name="not-http")
+        body = msgspec.json.encode(problem.shape())
+        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    # -- getting on ------------------------------------------------------------------------------------------------
     def pause_writing(self) -> None:
         self._unread_since = self.loop.time()
         super().pause_writing()
@@ -128,21 +165,7 @@ class Connection(H11Protocol):
         self._unread_since = None
         super().resume_writing()
 
-    def send_400_response(self, msg: str) -> None:
-        """To what is not HTTP, or has too long a head."""
-        problem = Problem(400, f"{msg} A head may have {HEAD_BYTES} bytes.", name="not-http")
-        headers = [("content-type", MEDIA_TYPE), ("connection", "close")]
-        with contextlib.suppress(h11.LocalProtocolError):  # in the middle of an answer
-            for event in (
-                h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-                h11.Data(data=msgspec.json.encode(problem.shape())),
-                h11.EndOfMessage(),
-            ):
-                self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
-
     def check(self, now: float) -> None:
-        is_waiting = self.conn.their_state is h11.IDLE
         is_unread = self._unread_since is not None and now > self._unread_since + self._serving.unread_seconds
-        if (is_waiting and now > self._head_due) or is_unread:
+        if (not self._has_head and now > self._head_due) or is_unread:
             self.transport.abort()
