@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from interop_tests.support.broker import Broker, external, running
 from interop_tests.support.browser import Tab, chromium
@@ -511,3 +512,59 @@ def test_a_broker_that_is_gone_is_said_to_be(tab: Tab, shop: Shop) -> None:
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("alert")).to_have_count(0)
     tab.complaints.clear()  # they are what this is about
+
+
+def test_where_security_is_on_people_sign_in_and_manage_users_and_acls(browser: Browser, tmp_path: Path) -> None:
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+        "kompat.bootstrap.scram": "SCRAM-SHA-512=[name=admin,password=admin-secret]",
+        "connection.failed.authentication.delay.ms": "1",
+    }
+    with (
+        running(tmp_path / "secured", settings, http=True) as broker,
+        contextlib.closing(Tab(browser, broker.http_url)) as tab,
+    ):
+        page = tab.page
+        page.goto(f"{broker.http_url}/#/security")
+        sign_in(page, "wrong")
+        expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("wrong")
+        sign_in(page, "admin-secret")
+        expect(page.get_by_role("table", name="Users")).to_contain_text("admin")
+
+        page.get_by_role("button", name="Add a user").click()
+        page.get_by_role("dialog").get_by_label("User").fill("bob")
+        page.get_by_role("dialog").get_by_label("Password").fill("bob-secret")
+        page.get_by_role("dialog").get_by_role("button", name="Add").click()
+        expect(page.get_by_role("table", name="Users")).to_contain_text("bob")
+        page.get_by_role("button", name="Add an ACL").click()
+        page.get_by_role("dialog").get_by_label("Principal").fill("User:bob")
+        page.get_by_role("dialog").get_by_label("Named").fill("orders")
+        page.get_by_role("dialog").get_by_label("Name is").select_option("prefixed")
+        page.get_by_role("dialog").get_by_role("button", name="Add").click()
+        expect(page.get_by_role("table", name="ACLs")).to_contain_text("User:bob")
+
+        door = Door(broker.http_url)
+        door.client.auth = ("bob", "bob-secret")
+        door.get("/v1/topics")
+        door.client.auth = ("admin", "admin-secret")
+        [acl] = door.all("/v1/acls")
+        assert (acl["principal"], acl["operation"], acl["resourceName"]) == ("User:bob", "read", "orders")
+        page.get_by_role("button", name="Delete the ACL of User:bob").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete the ACL").click()
+        expect(page.get_by_text("No ACLs")).to_be_visible()
+        assert door.all("/v1/acls") == []
+        door.close()
+
+        page.reload()
+        expect(page.get_by_role("table", name="Users")).to_contain_text("bob")  # still signed in
+        page.get_by_title("Sign out").click()
+        expect(page.get_by_role("dialog", name="Sign in")).to_be_visible()
+        tab.forgive("401 (Unauthorized)")
+
+
+def sign_in(page: Page, password: str) -> None:
+    dialog = page.get_by_role("dialog", name="Sign in")
+    dialog.get_by_label("User").fill("admin")
+    dialog.get_by_label("Password").fill(password)
+    dialog.get_by_role("button", name="Sign in").click()

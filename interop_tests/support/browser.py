@@ -95,11 +95,14 @@ class Tab:
         """A page of the console, when it has loaded what it shows."""
         address = "/".join(_escape(name) for name in names)
         search = "&".join(f"{name}={_escape(str(value))}" for name, value in query.items())
-        self.page.goto(f"{self.url}/#/{address}{'?' + search if search else ''}")
+        hash_ = f"#/{address}{'?' + search if search else ''}"
+        self.page.goto(f"{self.url}/{hash_}")
+        expect(self.page.locator("#page")).to_have_attribute("data-address", hash_)
         self.settle()
         return self.page
 
     def settle(self) -> None:
+        expect(self.page.locator("#page[aria-busy]")).to_have_count(0)
         expect(self.page.locator("#page h1")).to_have_count(1)
         expect(self.page.locator("#page .loading")).to_have_count(0)
 

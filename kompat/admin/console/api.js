@@ -13,7 +13,7 @@ export class Problem extends Error {
   }
 }
 
-/** Is asked for credentials when the broker wants some: () => Promise<{user, password} | null>. */
+/** Is asked for credentials when the broker wants some: (wereRefused) => Promise<{user, password} | null>. */
 let askForCredentials = async () => null;
 let asking = null;
 
@@ -93,7 +93,7 @@ async function reach(url, options) {
 async function signIn(refused) {
   if (sessionStorage.getItem(CREDENTIALS) !== refused) return true; // done meanwhile
   signOut();
-  asking ??= askForCredentials().finally(() => (asking = null));
+  asking ??= askForCredentials(refused !== null).finally(() => (asking = null));
   const given = await asking;
   if (given === null) return false;
   sessionStorage.setItem(CREDENTIALS, toBase64(new TextEncoder().encode(`${given.user}:${given.password}`)));

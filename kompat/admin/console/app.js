@@ -100,8 +100,8 @@ async function look() {
 }
 
 function start() {
-  onUnauthorized(async () => {
-    const given = await signInDialog();
+  onUnauthorized(async (wereRefused) => {
+    const given = await signInDialog(wereRefused);
     setTimeout(drawShell);
     return given;
   });

@@ -17,7 +17,6 @@ export class Page {
     this.query = query;
     this.setQuery = setQuery;
     this.signal = this.#leaving.signal;
-    root.classList.add("is-new");
   }
 
   open(view) {

@@ -60,9 +60,11 @@ function match(names) {
 }
 
 async function show(root) {
+  const address = location.hash;
   const { names, query } = parse();
   const found = match(names);
   current?.leave();
+  root.setAttribute("aria-busy", "true"); // until the new page stands in the place of the old one
   const page = new Page(root, { params: found?.params ?? {}, query, setQuery: (changes) => setQuery(names, changes) });
   current = page;
   afterwards(names[0] ?? "");
@@ -76,6 +78,8 @@ async function show(root) {
     if (!page.isOpen) return;
     scrollTo(0, 0);
     page.open(view);
+    root.dataset.address = address;
+    root.removeAttribute("aria-busy");
   } catch (error) {
     console.error(error);
     render(root, problemBox(new Problem({ title: "This page could not be loaded", detail: String(error) })));

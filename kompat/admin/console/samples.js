@@ -19,6 +19,12 @@ export class Samples {
     this.#samples = this.#samples.filter(({ at }) => at >= from);
   }
 
+  /** How much time charts show: all there is, but a minute at least. */
+  get length() {
+    const first = this.#samples[0]?.at ?? 0;
+    return Math.max(60_000, (this.last ?? 0) - first);
+  }
+
   newest(field) {
     return this.line(field).at(-1)?.[1] ?? null;
   }

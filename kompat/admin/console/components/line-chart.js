@@ -7,7 +7,7 @@ import { clock } from "../format.js";
 import { h, render } from "../vdom.js";
 
 const HEIGHT = 148;
-const LEFT = 46;
+const LEFT = 58;
 const BOTTOM = 18;
 const TOP = 8;
 

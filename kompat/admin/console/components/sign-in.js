@@ -3,13 +3,15 @@
 import { h } from "../vdom.js";
 import { openDialog } from "./dialog.js";
 import { field, input } from "./parts.js";
+import { problemBox } from "./states.js";
 
-export function signInDialog() {
+export function signInDialog(wereRefused) {
   const given = { user: "", password: "" };
   const draw = (dialog) =>
     h(
       "form",
       { method: "dialog", onsubmit: (event) => (event.preventDefault(), given.user && dialog.close(given)) },
+      wereRefused ? problemBox({ title: "The name or the password is wrong" }) : null,
       h("p", { class: "muted" }, "This broker lets in the cluster's users. The password is kept in this tab until it is closed."),
       field("User", input(given, "user", { autocomplete: "username", required: true, name: "user" })),
       field("Password", input(given, "password", { type: "password", autocomplete: "current-password", name: "password" })),

@@ -26,7 +26,7 @@ export default function overview(page) {
   const waiting = page.resource((signal) => get("/v1/delayed/statistics", null, { signal }), { every: 5000 });
   const letters = page.resource((signal) => all("/v1/dead-letters", { limit: 500 }, { signal }), { every: 10_000 });
 
-  const chart = (title, lines, format) => card(title, h("line-chart", { label: title, format, span: SPAN, base: format === bytes ? 1024 : 10, series: lines.map(([name, field]) => ({ name, points: samples.line(field) })) }));
+  const chart = (title, lines, format) => card(title, h("line-chart", { label: title, format, span: samples.length, base: format === bytes ? 1024 : 10, series: lines.map(([name, field]) => ({ name, points: samples.line(field) })) }));
 
   return () => [
     head({ title: "Overview", badges: cluster.data ? [cluster.data.brokers.every((each) => each.isAlive) ? badge("all brokers up", "good") : badge("brokers missing", "bad")] : [] }),
@@ -39,7 +39,7 @@ export default function overview(page) {
           { class: "columns" },
           chart("Records per second", [["in", "messagesIn"], ["out", "messagesOut"]], short),
           chart("Bytes per second", [["in", "bytesIn"], ["out", "bytesOut"]], bytes),
-          chart("Time to answer", [["produce p50", "produceP50"], ["produce p99", "produceP99"], ["fetch p99", "fetchP99"]], duration),
+          chart("Time to answer a Produce", [["p50", "produceP50"], ["p99", "produceP99"]], duration),
           chart("Requests per second", [["requests", "requests"], ["errors", "errors"]], short),
         ),
         h("p", { class: "muted" }, "Of the broker that serves this page. Others show their own: see ", link("the cluster", ["cluster"]), "."),

@@ -46,7 +46,7 @@ function totals(told, letters) {
   return figures(
     ["Available", number(told.available)],
     ["In flight", number(told.inFlight), "acquired, not answered"],
-    ["Backing off", number(told.backingOff), "released, not to be had yet"],
+    ["Backing off", number(told.backingOff), "to come again later"],
     ["Becoming letters", number(told.beingBuried)],
     ["Dead letters", known.length > 0 ? link(number(count), ["dead-letters", known[0].topic]) : link("see all", ["dead-letters"]), known.length > 0 ? "not redriven" : null, count > 0 ? "warn" : ""],
   );
