@@ -61,9 +61,9 @@ def test_settings_of_topics_brokers_and_groups(kompat: Command, topics: Topics) 
     [own] = [each for each in kompat.json("config", "describe", "group", group) if each["isOwn"]]
     assert (own["name"], own["value"]) == ("consumer.session.timeout.ms", "50000")
     kompat("config", "set", "broker", "all", "log.cleaner.threads=2")
-    assert [each["name"] for each in kompat.json("config", "describe", "broker")] == ["log.cleaner.threads"]
+    assert "log.cleaner.threads" in kompat("config", "describe", "broker")
     kompat("config", "delete", "broker", "all", "log.cleaner.threads")
-    assert kompat.json("config", "describe", "broker") == []
+    assert "log.cleaner.threads" not in kompat("config", "describe", "broker")
     assert "no such topic" in kompat.fails("config", "describe", "topic", "no-such-topic")
     assert "which topic" in kompat.fails("config", "describe", "topic", status=2)
 

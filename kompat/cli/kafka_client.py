@@ -16,13 +16,14 @@ from kompat.errors import ErrorCode
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
-BOOTSTRAP_MS: Final = 15_000
+BOOTSTRAP_MS: Final = 10_000
 REQUEST_MS: Final = 30_000
 DIAL_SECONDS: Final = 5.0
 PATIENCE: Final = 15.0  # seconds in which leaders and coordinators may move
 PAUSE: Final = 0.2
 NO_ERROR: Final = 0
 _MOVING: Final = frozenset({3, 5, 6, 14, 15, 16, 41, 75, 100})  # errors that pass, while a cluster finds its leaders
+_NO_REASONS: Final = ("Bootstrap failed", "not ready; waiting")  # but what follows from them
 # Where Kafka's words for an error are no help.
 _WORDS: Final = {3: "there is no such topic or partition", 69: "there is no such group", 100: "there is no such topic"}
 
@@ -65,10 +66,12 @@ class _Listener(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.last = ""
+        self.reason = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.last = record.getMessage()
+        message = record.getMessage()
+        if not any(part in message for part in _NO_REASONS):
+            self.reason = message
 
 
 _listener = _Listener()
@@ -151,7 +154,9 @@ def opened(given: argparse.Namespace, make: Callable[..., T], defaults: Mapping[
     except (KafkaConfigurationError, AssertionError, OSError) as error:
         raise UsageError(f"{given.bootstrap_server}: {error}") from error
     except KafkaError as error:
-        reason = _listener.last or told(error)
+        reason = _listener.reason or told(error)
+        if given.user:  # a refusal and the end of the connection come at once: kafka-python sees the end alone
+            reason += f"; are the password of {given.user} and --sasl-mechanism right?"
         raise CommandError(f"no broker answers at {given.bootstrap_server}: {reason}") from error
 
 
