@@ -137,10 +137,10 @@ class Exchange:
         if self.on_settled is not None:
             self.on_settled(self)
 
-    def count(self, answer: Answer) -> None:
+    def count(self, answer: Answer, now: float) -> None:
         """It is answered."""
         meter = self.meter
-        meter.took(perf_counter() - self.begun)
+        meter.took(now - self.begun)
         if answer:
             meter.bytes_out += sum(map(len, answer))
 
@@ -195,9 +195,10 @@ class Dispatcher:
             answer = self._begin(exchange, frame, position)
         except Exception as error:
             answer = _failed(exchange, error)
-        meter.loop_seconds += perf_counter() - begun
+        now = perf_counter()
+        meter.loop_seconds += now - begun
         if not isinstance(answer, Exchange):
-            exchange.count(answer)
+            exchange.count(answer, now)
         return answer
 
     def _begin(self, exchange: Exchange, frame: memoryview, position: int) -> Answer | Exchange:
