@@ -133,7 +133,7 @@ class Exchange:
         except Exception as error:
             self.answer = _failed(self, error)
         self.is_settled = True
-        self.count(self.answer)
+        self.count(self.answer, perf_counter())
         if self.on_settled is not None:
             self.on_settled(self)
 
