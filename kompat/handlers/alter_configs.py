@@ -11,10 +11,9 @@ from kompat.cluster.requests import ConfigReplacement
 from kompat.cluster.state import Resource, ResourceType
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.config_rights import denied
+from kompat.handlers.config_rights import change_denied
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
-from kompat.security.acls import Operation
 
 ALTERABLE = frozenset(ResourceType) - {ResourceType.BROKER_LOGGER}
 
@@ -44,7 +43,7 @@ def _replacement(asked: Asked) -> ConfigReplacement:
 def _refusal(ctx: Context, asked: Asked) -> KafkaError | None:
     if asked.resource_type not in ALTERABLE:
         return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {asked.resource_type}")
-    return denied(ctx, Operation.ALTER_CONFIGS, asked.resource_type, asked.resource_name)
+    return change_denied(ctx, asked)
 
 
 def _result(asked: Asked, error: KafkaError | None) -> Result:

@@ -1,15 +1,49 @@
-"""Who may see or change settings: those of topics and groups by their own rights, all others by the cluster's."""
+"""Who may see or change settings: those of topics and groups by their own rights, all others by the cluster's.
+
+Some settings of kompat's have the broker read or write another topic: whoever sets them must be allowed to do that himself.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from kompat.cluster.authorizer import refusal
+from kompat.cluster.queue_rules import SOURCE
 from kompat.cluster.state import ResourceType
 from kompat.errors import KafkaError
 from kompat.handlers.base import Context
-from kompat.security.acls import CLUSTER_NAME, Kind, Operation
+from kompat.security.acls import ANYTHING, CLUSTER_NAME, Kind, Operation
+
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+USUAL_DEAD_LETTERS = "dlq.<topic>"
+
+_OWN_RIGHTS: dict[int, Kind] = {ResourceType.TOPIC: Kind.TOPIC, ResourceType.GROUP: Kind.GROUP}
 
 
 def denied(ctx: Context, operation: Operation, resource_type: int, name: str) -> KafkaError | None:
-    kind = {ResourceType.TOPIC: Kind.TOPIC, ResourceType.GROUP: Kind.GROUP}.get(resource_type, Kind.CLUSTER)  # type: ignore[call-overload]
+    kind = _OWN_RIGHTS.get(resource_type, Kind.CLUSTER)
     whose = CLUSTER_NAME if kind is Kind.CLUSTER else name
     return None if ctx.services.authorizer.allows(ctx, operation, kind, whose) else refusal(kind)
+
+
+def change_denied(ctx: Context, asked: Any) -> KafkaError | None:
+    """Of a resource in AlterConfigs or IncrementalAlterConfigs."""
+    error = denied(ctx, Operation.ALTER_CONFIGS, asked.resource_type, asked.resource_name)
+    if error is None and asked.resource_type == ResourceType.GROUP:
+        for config in asked.configs:
+            if config.name == DEAD_LETTERS and not _may_write(ctx, config.value):
+                return refusal(Kind.TOPIC)
+    return error
+
+
+def _may_write(ctx: Context, topic: str | None) -> bool:
+    if not topic or topic == USUAL_DEAD_LETTERS:
+        return True
+    # A name that depends on the record's topic may be that of any.
+    return ctx.services.authorizer.allows(ctx, Operation.WRITE, Kind.TOPIC, ANYTHING if "<" in topic else topic)
+
+
+def may_read_source(ctx: Context, configs: Any) -> bool:
+    """Of a new topic, if it is to be a queue of another one's records."""
+    sources = [config.value for config in configs if config.name == SOURCE and config.value]
+    return all(ctx.services.authorizer.allows(ctx, Operation.READ, Kind.TOPIC, source) for source in sources)

@@ -12,6 +12,7 @@ from kompat.cluster.requests import NewTopic
 from kompat.cluster.state import Topic
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.config_rights import may_read_source
 from kompat.handlers.descriptions import describe
 from kompat.handlers.mutations import Mutations
 from kompat.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
@@ -26,7 +27,7 @@ Setting: TypeAlias = CreateTopicsResponse.CreatableTopicResult.CreatableTopicCon
 
 
 async def handle(ctx: Context, req: CreateTopicsRequest) -> CreateTopicsResponse:
-    denied = _denied(ctx, [topic.name for topic in req.topics])
+    denied = _denied(ctx, req.topics)
     outcomes: dict[str, Topic | KafkaError] = dict(denied)
     wanted = [_wanted(topic) for topic in req.topics if topic.name not in denied]
     mutations = Mutations(ctx, FIRST_STRICT_VERSION)
@@ -44,13 +45,18 @@ async def handle(ctx: Context, req: CreateTopicsRequest) -> CreateTopicsResponse
     )
 
 
-def _denied(ctx: Context, names: list[str]) -> dict[str, KafkaError]:
+def _denied(ctx: Context, topics: list[Asked]) -> dict[str, KafkaError]:
     authorizer = ctx.services.authorizer
-    if not authorizer.is_enabled or authorizer.allows(ctx, Operation.CREATE, Kind.CLUSTER):
+    if not authorizer.is_enabled:
         return {}
-    allowed = authorizer.allowed(ctx, Operation.CREATE, Kind.TOPIC, names)
+    may_create_any = authorizer.allows(ctx, Operation.CREATE, Kind.CLUSTER)
     error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-    return {name: error for name in names if name not in allowed}
+    return {
+        topic.name: error
+        for topic in topics
+        if not (may_create_any or authorizer.allows(ctx, Operation.CREATE, Kind.TOPIC, topic.name))
+        or not may_read_source(ctx, topic.configs)
+    }
 
 
 async def _beyond_quota(ctx: Context, wanted: list[NewTopic], mutations: Mutations) -> dict[str, KafkaError]:

@@ -13,10 +13,9 @@ from kompat.cluster.state import Resource, ResourceType
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import loggers
 from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.config_rights import denied
+from kompat.handlers.config_rights import change_denied
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from kompat.security.acls import Operation
 
 OF_CLUSTER = frozenset(ResourceType) - {ResourceType.BROKER_LOGGER}
 
@@ -25,7 +24,7 @@ Result: TypeAlias = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
 async def handle(ctx: Context, req: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    refused = [denied(ctx, Operation.ALTER_CONFIGS, r.resource_type, r.resource_name) for r in req.resources]
+    refused = [change_denied(ctx, r) for r in req.resources]
     of_cluster = [
         r for r, error in zip(req.resources, refused, strict=True) if error is None and r.resource_type in OF_CLUSTER
     ]

@@ -208,6 +208,35 @@ def test_a_regular_expression_matches_the_topics_that_may_be_described(parties: 
     assert [each.topic_id for each in answer.assignment.topic_partitions] == [topics[0].topic_id]
 
 
+# -- what only kompat has ------------------------------------------------------------------------------------------------
+def test_nobody_makes_a_queue_of_a_topic_that_he_may_not_read(parties: Parties) -> None:
+    parties.allow((Operation.CREATE, Kind.CLUSTER, CLUSTER_NAME))
+    source = {"name": "kompat.queue.source", "value": rights.TOPIC}
+    wanted = {"name": "rights-queue", "num_partitions": 1, "replication_factor": 1, "configs": [source]}
+
+    [topic] = parties.alice("CreateTopics", 7, topics=[wanted], validate_only=True).topics
+    assert topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    parties.allow(READS)
+    [topic] = parties.alice("CreateTopics", 7, topics=[wanted], validate_only=True).topics
+    assert topic.error_code == ErrorCode.NONE
+
+
+def test_nobody_has_dead_letters_sent_where_he_may_not_write(parties: Parties) -> None:
+    parties.allow((Operation.ALTER_CONFIGS, Kind.GROUP, rights.GROUP))
+    setting = {"name": "errors.deadletterqueue.topic.name", "config_operation": 0}
+
+    def codes(value: str) -> set[int]:
+        resource = {"resource_type": 32, "resource_name": rights.GROUP, "configs": [setting | {"value": value}]}
+        return wire.error_codes(parties.alice("IncrementalAlterConfigs", 1, resources=[resource], validate_only=True))
+
+    assert codes("dlq.<topic>") == {ErrorCode.NONE}
+    assert codes(rights.TOPIC) == codes("of-<topic>") == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    parties.allow(WRITES)
+    assert codes(rights.TOPIC) == {ErrorCode.NONE}
+    assert codes("of-<topic>") == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
 # -- rights that stand for others ----------------------------------------------------------------------------------------
 def test_who_may_write_to_any_topic_may_be_idempotent(parties: Parties) -> None:
     parties.allow(WRITES)
