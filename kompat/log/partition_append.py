@@ -14,7 +14,7 @@ from kompat.log.producers import PastBatch
 from kompat.log.results import Appended, Origin
 from kompat.log.store import Entry, EntryKind
 from kompat.log.validation import Writable
-from kompat.protocol.records import HEADER_SIZE, NO_NAMES, BatchHeader, ControlType, stamp
+from kompat.protocol.records import HEADER_SIZE, NO_NAMES, BatchHeader, ControlType, is_same, stamp
 from kompat.types import NO_TIMESTAMP, Buffer, LeaderEpoch, Millis, Offset, RaftIndex
 
 _DATA: Final = EntryKind.DATA
@@ -38,7 +38,7 @@ class Appending(LogCore):
             batch, header, named = validation.prepare(*validation.single_batch(records), config, now, names)
             if header.producer_id >= 0:
                 past = self._admit(header)
-                if past is not None:
+                if past is not None and not self._is_another(past, batch, header):
                     return self._duplicate(past)
             if intake is not None and (named or config.wants_all):
                 heeded = intake
@@ -88,6 +88,26 @@ class Appending(LogCore):
             header.record_count,
             transactional=header.is_transactional,
         )
+
+    def _is_another(self, past: PastBatch, batch: Buffer, header: BatchHeader) -> bool:
+        """Whether a batch only has the numbers of a past one, of a transaction that was aborted.
+
+        librdkafka gives the numbers of batches that it has sent without an answer, and given up with their transaction, to those of
+        the next one. To take these for sent again would lose them, for the past ones are aborted.
+        """
+        if not header.is_transactional:
+            return False
+        state = self.state
+        producer = state.producers.get(header.producer_id)
+        if producer is None or 0 <= producer.transaction_start <= past.base_offset:
+            return False  # it is sent again in its transaction
+        aborted = state.aborted.find(past.base_offset, Offset(past.base_offset + 1))
+        if all(each.producer_id != header.producer_id for each in aborted):
+            return False
+        end = Offset(past.last_offset + 1)
+        found = self._tail.read(past.base_offset, 1, end)
+        buffers = found[0] if found is not None else self.store.read(past.base_offset, 1, end).buffers
+        return bool(buffers) and not is_same(buffers[0], batch)
 
     def _stage(self, batch: Buffer, header: BatchHeader, base: Offset, epoch: LeaderEpoch, payload: bytes) -> Entry:
         state = self.state

@@ -157,6 +157,8 @@ class Producers:
         elif epoch != producer.epoch:
             producer.epoch = epoch
             producer.batches.clear()
+        elif 0 <= past.first_sequence <= producer.last_sequence:
+            _forget_from(producer.batches, past.first_sequence)
         producer.batches.append(past)
         producer.last_timestamp = past.timestamp
         if transactional and producer.transaction_start < 0:
@@ -222,3 +224,10 @@ class Producers:
         for producer_id in late:
             del self._known[producer_id]
         return len(late)
+
+
+def _forget_from(batches: deque[PastBatch], sequence: int) -> None:
+    """A number is used a second time: what had it before, and what came after that, is not what the producer counts from."""
+    at = next((place for place, known in enumerate(batches) if known.first_sequence == sequence), len(batches))
+    while len(batches) > at:
+        batches.pop()

@@ -53,6 +53,7 @@ __all__ = [
     "control_type",
     "empty_batch",
     "find_by_timestamp",
+    "is_same",
     "iterate",
     "keep_records",
     "read_header",
@@ -160,6 +161,12 @@ def keep_records(
         header = header._replace(max_timestamp=max(record.timestamp for record in kept))
     header = header._replace(record_count=len(kept))
     return _assemble(header, _payload(header, kept), None)
+
+
+def is_same(one: Buffer, other: Buffer) -> bool:
+    """Whether two batches have the same records. What brokers write into them does not count: offset, epoch, time of the append."""
+    times = read_header(one).base_timestamp, read_header(other).base_timestamp
+    return times[0] == times[1] and memoryview(one)[HEADER_SIZE:] == memoryview(other)[HEADER_SIZE:]
 
 
 def empty_batch(header: BatchHeader) -> bytearray:

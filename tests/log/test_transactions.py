@@ -1,11 +1,12 @@
 """Transactions as a consumer sees them: exactly the committed records, in order, whatever was open meanwhile."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kompat.protocol.records import ControlType, Record, build_batch, control_type, iterate, read_header, split_batches
-from tests.log.support import COMMITTED, Log
+from tests.log.support import COMMITTED, NOW, Log
 
 PRODUCERS = st.integers(1, 3)
 
@@ -30,6 +31,48 @@ def consume(log: Log) -> list[Record]:
             elif not (header.is_transactional and header.producer_id in aborted):
                 found.extend(r for r in iterate(batch) if r.offset >= offset)
         offset = result.next_offset
+
+
+def numbered(value: bytes, sequence: int, timestamp: int = NOW) -> bytearray:
+    record = Record(0, timestamp, None, value)
+    return build_batch([record], producer_id=7, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+
+
+@pytest.mark.parametrize("cache", [1 << 20, 0])
+def test_a_number_that_was_given_up_with_an_aborted_transaction_is_used_anew(cache: int) -> None:
+    """librdkafka does so with batches that it had no answer for, though they were written."""
+    log = Log(cache=cache)
+    log.stage(numbered(b"kept", 0))
+    log.end_transaction(ControlType.COMMIT, 7)
+    log.stage(numbered(b"given up", 1))
+    log.stage(numbered(b"and this", 2))
+    log.end_transaction(ControlType.ABORT, 7)
+
+    again = log.stage(numbered(b"new", 1))
+    assert again.base_offset == log.partition.log_end_offset - 1
+    assert log.stage(numbered(b"new", 1)).base_offset == again.base_offset  # sent again
+    log.stage(numbered(b"newer", 2))
+    log.end_transaction(ControlType.COMMIT, 7)
+    assert [record.value for record in consume(log)] == [b"kept", b"new", b"newer"]
+
+    log.kill()
+    assert log.restart().producers.expected(7, 0) == 3
+
+
+def test_a_batch_of_an_ended_transaction_that_comes_once_more_is_not_written_twice() -> None:
+    log = Log()
+    first = log.stage(numbered(b"committed", 0))
+    log.end_transaction(ControlType.COMMIT, 7)
+    second = log.stage(numbered(b"aborted", 1))
+    log.end_transaction(ControlType.ABORT, 7)
+    end = log.partition.log_end_offset
+
+    assert log.stage(numbered(b"aborted", 1)).base_offset == second.base_offset
+    assert log.stage(numbered(b"committed", 0)).base_offset == first.base_offset
+    assert (
+        log.stage(numbered(b"another", 0)).base_offset == first.base_offset
+    )  # as with Kafka: that one is there for good
+    assert log.partition.log_end_offset == end
 
 
 class TransactionModel(RuleBasedStateMachine):
