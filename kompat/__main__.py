@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Any]
 
 REFUSED = 2  # exit status of a start that cannot succeed until somebody changes something
+VERSION = "--version"
 GC_THRESHOLDS = (20_000, 20, 50)
 
 # Each but the first is a module of kompat.cli; `-` is `_` there.
@@ -93,7 +94,7 @@ def parser_of(command: str | None) -> argparse.ArgumentParser:
     parser, commands = _root()
     if command in COMMANDS:
         add_command(commands, command)
-    else:
+    elif command != VERSION:
         for name, summary in COMMANDS.items():
             commands.add_parser(name, help=summary)
     return parser
@@ -109,7 +110,7 @@ def whole_parser() -> argparse.ArgumentParser:
 
 def _root() -> tuple[argparse.ArgumentParser, Commands]:
     parser = Parser(prog="kompat", description="A Kafka broker in one process.")
-    parser.add_argument("--version", action="version", version=f"kompat {__version__}")
+    parser.add_argument(VERSION, action="version", version=f"kompat {__version__}")
     return parser, parser.add_subparsers(required=True, metavar="COMMAND")
 
 

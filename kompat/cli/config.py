@@ -32,6 +32,11 @@ def add(commands: Parsers, summary: str) -> None:
         ],
     )
     inner = subcommands(parser)
+    _add_describe(inner)
+    _add_changes(inner)
+
+
+def _add_describe(inner: Parsers) -> None:
     describe = _command(
         inner,
         "describe",
@@ -42,6 +47,9 @@ def add(commands: Parsers, summary: str) -> None:
         "kompat config describe broker                  # what holds for all brokers",
     )
     describe.add_argument("--all", action="store_true", help="also what is as it is by default")
+
+
+def _add_changes(inner: Parsers) -> None:
     change = _command(
         inner,
         "set",

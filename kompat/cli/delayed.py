@@ -40,18 +40,26 @@ def add(commands: Parsers, summary: str) -> None:
         ],
     )
     inner = subcommands(parser)
+    _add_looks(inner)
+    _add_changes(inner)
+
+
+def _add_looks(inner: Parsers) -> None:
     listing = _command(inner, "list", "what waits in a topic", _list, "kompat delayed list reminders --max 10")
     listing.add_argument("topic")
     listing.add_argument("--partition", type=int, metavar="N", help="only this one")
     listing.add_argument("--from", dest="after", type=moment, metavar="TIME", help="due then or later")
     listing.add_argument("--to", dest="before", type=moment, metavar="TIME", help="due before that")
     listing.add_argument("--max", type=count, default=100, metavar="N", help="at most so many (100)")
-    for name, told, work in (
-        ("show", "one that waits", _show),
-        ("cancel", "it will not be delivered", _cancel),
-    ):
-        parser = _command(inner, name, told, work, f"kompat delayed {name} reminders/0/45678")
-        parser.add_argument("record", type=place, metavar="TOPIC/PARTITION/OFFSET")
+    show = _command(inner, "show", "one that waits", _show, "kompat delayed show reminders/0/45678")
+    show.add_argument("record", type=place, metavar="TOPIC/PARTITION/OFFSET")
+    stats = _command(inner, "stats", "how many wait, and what is due next", _stats, "kompat delayed stats reminders")
+    stats.add_argument("topic", nargs="?")
+
+
+def _add_changes(inner: Parsers) -> None:
+    cancel = _command(inner, "cancel", "it will not be delivered", _cancel, "kompat delayed cancel reminders/0/45678")
+    cancel.add_argument("record", type=place, metavar="TOPIC/PARTITION/OFFSET")
     again = _command(
         inner,
         "reschedule",
@@ -64,8 +72,6 @@ def add(commands: Parsers, summary: str) -> None:
     when = again.add_mutually_exclusive_group(required=True)
     when.add_argument("--delay", type=duration, metavar="SPAN", help="from now on: 30s, 1h30m, or ms")
     when.add_argument("--at", type=moment, metavar="TIME", help="2030-01-31T12:00:00Z, or ms since 1970")
-    stats = _command(inner, "stats", "how many wait, and what is due next", _stats, "kompat delayed stats reminders")
-    stats.add_argument("topic", nargs="?")
 
 
 def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str) -> argparse.ArgumentParser:

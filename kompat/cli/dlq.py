@@ -42,10 +42,19 @@ def add(commands: Parsers, summary: str) -> None:
         ],
     )
     inner = subcommands(parser)
+    _add_looks(inner)
+    _add_redrive(inner)
+    _add_purge(inner)
+
+
+def _add_looks(inner: Parsers) -> None:
     _command(inner, "topics", "dead-letter topics, and how many letters they have", _topics, "kompat dlq topics --json")
     browse = _command(inner, "browse", "show letters", _browse, "kompat dlq browse dlq.orders --max 20")
     _add_selection(browse)
     browse.add_argument("--max", type=count, default=100, metavar="N", help="at most so many (100)")
+
+
+def _add_redrive(inner: Parsers) -> None:
     redrive = _command(
         inner,
         "redrive",
@@ -59,6 +68,9 @@ def add(commands: Parsers, summary: str) -> None:
     redrive.add_argument("--all", action="store_true", help="all that have not been redriven")
     redrive.add_argument("--again", action="store_true", help="also those that were redriven already")
     redrive.add_argument("--letter", action="append", metavar="PARTITION/OFFSET", help="this one; may be repeated")
+
+
+def _add_purge(inner: Parsers) -> None:
     purge = _command(
         inner,
         "purge",

@@ -150,7 +150,7 @@ def _produce(given: argparse.Namespace) -> None:
     _check(given)
     producer = opened(given, KafkaProducer, KafkaProducer.DEFAULT_CONFIG, **SETTINGS)
     try:
-        with ExitStack() as stack, Progress("sent") as progress:
+        with ExitStack() as stack, Progress("sent", is_watched=not sys.stdin.isatty()) as progress:
             sender = _Sender(producer, given.topic, progress, Output(is_json=False) if given.show else None)
             for message in _messages(given, stack):
                 sender.send(message)

@@ -27,11 +27,14 @@ def bar(done: float, total: float | None, label: str, seconds: float, width: int
 class Progress:
     """Used as a context manager: the line is gone afterwards."""
 
-    def __init__(self, label: str, total: float | None = None, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, label: str, total: float | None = None, stream: TextIO | None = None, *, is_watched: bool = True
+    ) -> None:
+        """`is_watched`: not where somebody types, whose line it would be."""
         self._label = label
         self._total = total
         self._stream = stream or sys.stderr
-        self._is_watched = self._stream.isatty()
+        self._is_watched = is_watched and self._stream.isatty()
         self._began = time.monotonic()
         self._next = self._began + EVERY
         self._done = 0.0
