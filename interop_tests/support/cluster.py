@@ -83,7 +83,7 @@ class Cluster:
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         new = NewTopic(name, num_partitions=partitions, replication_factor=factor, config=settings)
         admin = self.admin()  # kept: it ends with its last name
-        admin.create_topics([new])[name].result(30)
+        admin.create_topics([new], request_timeout=30)[name].result(30)
         self.wait_led(name, partitions)
         return name
 

@@ -44,6 +44,15 @@ def ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True, capture_output=True)
 
 
+def free_subnet() -> str:
+    """Of those that are set aside for tests; another test may run on this machine, whose brokers must not be taken for ours."""
+    used = subprocess.run(["ip", "-4", "-o", "addr"], check=True, capture_output=True, text=True).stdout
+    while True:
+        subnet = f"198.{random.SystemRandom().choice((18, 19))}.{random.SystemRandom().randrange(256)}"
+        if f" {subnet}." not in used:
+            return subnet
+
+
 class Loopback:
     can_cut = False
 
@@ -74,7 +83,7 @@ class Namespaces:
     def __init__(self, count: int) -> None:
         """Raises CalledProcessError where that is not possible."""
         self._name = f"{random.SystemRandom().randrange(1 << 24):06x}"
-        self._subnet = f"198.{random.SystemRandom().choice((18, 19))}.{random.SystemRandom().randrange(256)}"
+        self._subnet = free_subnet()
         self._numbers = range(1, count + 1)
         self._cuts: set[tuple[int, int]] = set()
         self._slow: set[int] = set()
