@@ -2,6 +2,7 @@
 
 import itertools
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from interop_tests.support.broker import Broker, running
 from interop_tests.support.clients.kcat import run as kcat
@@ -18,6 +20,7 @@ from interop_tests.support.secured import ADMIN, FIRST_USERS, MECHANISMS, Secure
 from interop_tests.support.topics import fresh_name
 from interop_tests.support.wait import until
 from interop_tests.support.worker import Worker
+from tests.security.tokens import Issuer
 
 CONFIGS = "kafka.admin.ConfigCommand"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
@@ -215,6 +218,37 @@ def test_a_login_is_renewed_while_a_producer_works(
         reader = Consumer(way.librdkafka() | {"group.id": topic})
         assert reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=20) == (0, 60)
         reader.close()
+
+
+def test_clients_come_in_by_tokens(broker: Broker, secured: Secured) -> None:
+    """Also with a key that the issuer has published only now, and not with one of somebody else."""
+    way = secured.way("SASL_PLAINTEXT")
+    named = {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: (token, time.time() + 60)}
+    token = secured.issuer.token(sub="alice", aud="kompat", exp=int(time.time()) + 60)
+    admin = AdminClient(way.librdkafka() | named)
+    admin.poll(0)
+    assert admin.list_topics(timeout=10).brokers
+
+    newer = Issuer(secured.home / "newer", "newer")
+    token = newer.token(sub="alice", aud="kompat", exp=int(time.time()) + 60)
+    refused = AdminClient(way.librdkafka() | named)
+    refused.poll(0)
+    with pytest.raises(KafkaException):
+        refused.list_topics(timeout=2)
+    secured.issuer.publish(secured.issuer, newer)
+    assert _has_come(way, token)
+
+
+def _has_come(way: Way, token: str) -> bool:
+    class Provider(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return token
+
+    topic = fresh_name("token")
+    producer = KafkaProducer(**way.kafka_python(), sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=Provider())
+    sent = producer.send(topic, b"by token").get(20)
+    producer.close()
+    return bool(sent.topic == topic)
 
 
 def test_users_outlive_the_broker(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from interop_tests.support.broker import free_port
 from tests.security.certificates import Authority, Files
+from tests.security.tokens import Issuer
 
 ADMIN, ALICE = ("admin", "admin-secret"), ("alice", "alice-secret")
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 FIRST_USERS = " ".join(
     f"SCRAM-SHA-{size}=[name={name},password={password}]" for name, password in (ADMIN, ALICE) for size in (256, 512)
 )
@@ -74,7 +76,9 @@ class Secured:
     """The settings of such a broker. Nobody but those who are known may do anything."""
 
     def __init__(self, home: Path) -> None:
+        self.home = home
         self.authority = Authority(home / "certificates")
+        self.issuer = Issuer(home / "issuer")
         self.broker_files = self.authority.files("broker")
         self.client_files = self.authority.files("client", "/O=Acme/CN=Carol")
         self.ports = {name: free_port() for name in ("SASL_PLAINTEXT", "SSL", "SASL_SSL")}
@@ -83,7 +87,10 @@ class Secured:
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
         return {
             "listeners": f"PLAINTEXT://127.0.0.1:0,{listeners}",
-            "sasl.enabled.mechanisms": MECHANISMS,
+            "sasl.enabled.mechanisms": f"{MECHANISMS},OAUTHBEARER",
+            "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class": TOKENS,
+            "sasl.oauthbearer.jwks.endpoint.url": self.issuer.keys.as_uri(),
+            "sasl.oauthbearer.expected.audience": "kompat",
             "kompat.bootstrap.scram": FIRST_USERS,
             "listener.name.ssl.ssl.client.auth": "required",
             "ssl.principal.mapping.rules": "RULE:^CN=([^,]*),.*$/$1/L,DEFAULT",

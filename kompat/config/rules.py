@@ -12,7 +12,7 @@ from kompat.errors import ConfigError
 if TYPE_CHECKING:
     from kompat.config.broker import BrokerConfig
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 # Pairs of which the first may not exceed the second.
 _ORDERED = (

@@ -16,6 +16,7 @@ from kompat.clock import Clock
 from kompat.errors import ErrorCode, KafkaError
 from kompat.security import plain, principals
 from kompat.security.failure import SaslFailure
+from kompat.security.oauthbearer import BearerConversation, TokenRules
 from kompat.security.scram import Conversation, Mechanism
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
 BEFORE_LOGIN = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 LOGIN = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
-PLAIN = "PLAIN"
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 NONCE_BYTES = 24
 AGAIN_AFTER = 1.0  # seconds between two renewals of a login
 
@@ -38,6 +39,7 @@ class SaslSettings:
     failure_delay: float = 0.1  # seconds
     plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     longest_request: int = 524288  # before the login
+    token_rules: Callable[[], TokenRules] | None = None  # where OAUTHBEARER is enabled
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class SaslSession:
         self._ends: float | None = None  # the login, by the steady clock
         self._renewed: float | None = None  # when it was begun to be, the last time
         self._asked = ""  # its mechanism
-        self._conversation: Conversation | None = None
+        self._conversation: Conversation | BearerConversation | None = None
         self._is_over = False
         self._has_bare_messages = False  # the client is so old that its messages are no requests
 
@@ -99,10 +101,15 @@ class SaslSession:
         self._renewed = now if self._principal is not None else None
         self._asked = mechanism
         self._has_bare_messages = has_bare_messages
+        self._conversation = self._conversation_by(mechanism)
+
+    def _conversation_by(self, mechanism: str) -> Conversation | BearerConversation | None:
+        """None: it is a single message."""
         kind = Mechanism.named(mechanism)
-        self._conversation = None
         if kind is not None:
-            self._conversation = Conversation(kind, lambda user: self._users.credential(kind, user), _nonce())
+            return Conversation(kind, lambda user: self._users.credential(kind, user), _nonce())
+        rules = self._settings.token_rules
+        return BearerConversation(rules()) if mechanism == OAUTHBEARER and rules is not None else None
 
     # -- SaslAuthenticate ------------------------------------------------------------------------------------------
     async def respond(self, message: bytes) -> Step:
@@ -114,32 +121,39 @@ class SaslSession:
             late = "SaslAuthenticate request received after successful authentication"
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, late)
         try:
-            token, user = await self._heard(message)
-            return self._logged_in(token, user) if user is not None else Step(token)
+            token, user, ends_ms = await self._heard(message)
+            return self._logged_in(token, user, ends_ms) if user is not None else Step(token)
         except SaslFailure as failure:
             await self._end(failure if failure.message else SaslFailure(self._reason()))
 
-    async def _heard(self, message: bytes) -> tuple[bytes, str | None]:
+    async def _heard(self, message: bytes) -> tuple[bytes, str | None, int | None]:
+        """The answer; who the client is, once that is proved; and until when, if what it has shown says so."""
         if self._principal is not None and self._asked != self._mechanism:
             raise SaslFailure(
                 f"SASL mechanism '{self._asked}' requested by client is not supported for re-authentication of mechanism"
                 f" '{self._mechanism}'"
             )
-        if self._conversation is not None:
-            return self._conversation.respond(message), self._conversation.user
+        if isinstance(self._conversation, Conversation):
+            return self._conversation.respond(message), self._conversation.user, None
+        if isinstance(self._conversation, BearerConversation):
+            answer = self._conversation.respond(message, self._clock.now())
+            bearer = self._conversation.bearer
+            return (answer, bearer.user, bearer.ends_ms) if bearer is not None else (answer, None, None)
         user, password = plain.name_and_password(message)
         is_right = plain.is_listed(self._settings.plain_users, user, password)
         if not is_right and not await self._users.verify(user, password):
             raise SaslFailure("Authentication failed: Invalid username or password")
-        return b"", user
+        return b"", user, None
 
-    def _logged_in(self, token: bytes, user: str) -> Step:
+    def _logged_in(self, token: bytes, user: str, ends_ms: int | None) -> Step:
         principal = principals.user(user)
         if self._principal not in (None, principal):
             before, now = str(self._principal).partition(":")[2], user
             raise SaslFailure(f"Cannot change principals during re-authentication from User.{before}: User.{now}")
-        lifetime_ms = max(0, self._settings.lifetimes_ms.get(self._asked, 0))
-        self._ends = self._clock.monotonic() + lifetime_ms / 1000 if lifetime_ms else None
+        most = self._settings.lifetimes_ms.get(self._asked, 0)
+        left = [*([most] if most > 0 else ()), *([ends_ms - self._clock.now()] if ends_ms is not None else ())]
+        lifetime_ms = max(0, min(left, default=0))
+        self._ends = self._clock.monotonic() + lifetime_ms / 1000 if left else None
         self._principal, self._mechanism = principal, self._asked
         self._asked = ""
         self._conversation = None

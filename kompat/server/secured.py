@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from kompat.config.definitions import without_listener
 from kompat.config.listeners import Listener
 from kompat.errors import ConfigError
-from kompat.handlers.sasl_session import PLAIN, SaslSession, SaslSettings
+from kompat.handlers.sasl_session import OAUTHBEARER, PLAIN, SaslSession, SaslSettings
 from kompat.security import plain, principals, tls
+from kompat.server.key_file import KeyFile
 from kompat.server.listener import Entrance
 from kompat.server.strangers import CertifiedConnection, SaslConnection, StrangersOwner
 
@@ -79,4 +80,5 @@ def sasl_settings(config: BrokerConfig, listener: str) -> SaslSettings:
         failure_delay=config["connection.failed.authentication.delay.ms"] / 1000,
         plain_users=plain.listed_users(JAAS, jaas) if jaas else {},
         longest_request=setting("sasl.server.max.receive.size"),
+        token_rules=KeyFile(partial(setting, mechanism=OAUTHBEARER)).rules if OAUTHBEARER in mechanisms else None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.cluster.machine import ClusterMachine
@@ -89,6 +89,7 @@ def test_first_users_are_made_where_nobody_has_their_name() -> None:
     assert machine.state.users == {"alice": {SHA_512: KNOWN}, "admin": {SHA_256: other, SHA_512: other}}
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(

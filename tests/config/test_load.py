@@ -113,7 +113,7 @@ def test_a_server_properties_for_kafka_starts_kompat(tmp_path: Path) -> None:
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "listeners: each has a name and a port of its own"),
         ({"listeners": "PLAINTEXT://:1,SSL://:1"}, "listeners: each has a name and a port of its own"),
         ({"listeners": "PLAINTEXT://:1", "advertised.listeners": "SSL://a:1"}, "advertised.listeners: there is no listener SSL"),
-        ({"listeners": "SASL_SSL://:1"}, "sasl.enabled.mechanisms: kompat does not support GSSAPI; SASL_SSL may have PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ({"listeners": "SASL_SSL://:1"}, "sasl.enabled.mechanisms: kompat does not support GSSAPI; SASL_SSL may have PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
         ({"listeners": "INSIDE://:9092"}, "listeners: listener.security.protocol.map does not say what INSIDE speaks"),
         ({"listeners": ""}, "listeners: there is none for clients"),
         ({"advertised": "nowhere"}, "advertised.listeners: 'PLAINTEXT://nowhere' is not of the form NAME://host:port"),

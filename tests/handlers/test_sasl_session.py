@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ import pytest
 from kompat.clock import ManualClock
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.sasl_session import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, SaslSession, SaslSettings
+from kompat.security.oauthbearer import TokenRules, parse_keys
 from kompat.security.scram import Credential, Mechanism, credential, salted, stand_in
 from tests.security.scram_client import ScramClient
+from tests.security.tokens import Issuer
 
 METADATA = 3
 SCRAM = "SCRAM-SHA-256"
@@ -142,6 +146,26 @@ async def test_a_login_that_counts_for_a_time_has_to_be_renewed() -> None:
     await door.plain("alice", "a")
     assert door.admitted() == EVERYTHING
     assert door.failures == 0
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="signs with openssl")
+async def test_a_login_by_token_counts_as_long_as_the_token_and_no_longer_than_logins_do(tmp_path: Path) -> None:
+    issuer = Issuer(tmp_path)
+    rules = TokenRules(keys=parse_keys("keys", issuer.keys.read_text()))
+
+    async def lifetime(most: int) -> int:
+        door = Door(mechanisms=("OAUTHBEARER",), token_rules=lambda: rules, lifetimes_ms={"OAUTHBEARER": most})
+        token = issuer.token(sub="alice", exp=door.clock.now() // 1000 + 60)
+        await door.session.begin("OAUTHBEARER", has_bare_messages=False)
+        step = await door.session.respond(f"n,,\x01auth=Bearer {token}\x01\x01".encode())
+        assert door.principals == ["User:alice"]
+        door.clock.advance(step.lifetime_ms)
+        assert door.admitted() == {SASL_HANDSHAKE, SASL_AUTHENTICATE}
+        return step.lifetime_ms
+
+    assert await lifetime(0) == 60_000
+    assert await lifetime(5_000) == 5_000
+    assert await lifetime(500_000) == 60_000
 
 
 async def test_nobody_becomes_somebody_else() -> None:

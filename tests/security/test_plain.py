@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.errors import ConfigError
@@ -36,6 +36,7 @@ def test_name_and_password(token: bytes) -> None:
     assert name_and_password(token) == ("alice", "pw")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_whatever_comes_is_read_or_refused(token: bytes) -> None:
     try:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.errors import ConfigError, KafkaError
@@ -64,6 +64,7 @@ def test_rules_out_of_form_stop_the_start(rules: str) -> None:
         PrincipalRules(rules)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_rules_are_read_or_refused(text: str) -> None:
     with suppress(ConfigError):

@@ -43,6 +43,7 @@ def test_the_example_of_rfc_7677() -> None:
     assert talk.user == "user"
 
 
+@settings(deadline=None)
 @given(mechanism=st.sampled_from(Mechanism), user=NAMES, password=PASSWORDS)
 @example(mechanism=SHA_512, user="a=b,c", password="=,=2C")  # noqa: S106
 def test_who_has_the_password_is_let_in_and_knows_the_broker(mechanism: Mechanism, user: str, password: str) -> None:
@@ -61,6 +62,7 @@ def test_who_has_the_password_is_let_in_and_knows_the_broker(mechanism: Mechanis
     assert asked == [user]
 
 
+@settings(deadline=None)
 @given(mechanism=st.sampled_from(Mechanism), right=PASSWORDS, wrong=PASSWORDS)
 def test_who_has_not_is_not(mechanism: Mechanism, right: str, wrong: str) -> None:
     client = ScramClient(mechanism.hash_name, "alice", wrong + "x" if wrong == right else wrong)
@@ -74,6 +76,7 @@ def test_who_has_not_is_not(mechanism: Mechanism, right: str, wrong: str) -> Non
     assert talk.user is None
 
 
+@settings(deadline=None)
 @given(mechanism=st.sampled_from(Mechanism), data=st.data())
 def test_a_message_that_was_tampered_with_proves_nothing(mechanism: Mechanism, data: st.DataObject) -> None:
     client = ScramClient(mechanism.hash_name, "alice", "pw")
@@ -98,7 +101,7 @@ def b64_means(message: bytes) -> object:
         return message
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(messages=st.lists(st.binary(max_size=80), min_size=1, max_size=3))
 def test_whatever_comes_is_refused_and_breaks_nothing(messages: list[bytes]) -> None:
     talk = conversation(SHA_256, "pw")
