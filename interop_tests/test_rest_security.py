@@ -1,5 +1,6 @@
 """HTTP where security is on: users of the cluster by name and password, and each may do what ACLs allow."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,3 +108,20 @@ def test_a_user_may_do_what_acls_allow_and_no_more(broker: Broker) -> None:
 
     assert ask(broker, ADMIN, "DELETE", f"/v1/users/{name}").status_code == 204
     until(lambda: ask(broker, user, "GET", "/v1/topics").status_code == 401, "so is the user")
+
+
+def test_quotas_slow_down_who_comes_by_http(broker: Broker) -> None:
+    topic = fresh_name("slow")
+    assert ask(broker, ADMIN, "POST", "/v1/topics", {"name": topic}).status_code == 201
+    quota = {"user": ADMIN[0], "set": {"producer_byte_rate": 20_000}}
+    assert ask(broker, ADMIN, "POST", "/v1/quotas", quota).status_code == 204
+    try:
+        begun = time.monotonic()
+        for _ in range(3):
+            sent = ask(broker, ADMIN, "POST", f"/v1/topics/{topic}/messages", {"messages": [{"value": "x" * 100_000}]})
+            assert sent.status_code == 200, sent.text
+        took = time.monotonic() - begun
+    finally:
+        ask(broker, ADMIN, "POST", "/v1/quotas", {"user": ADMIN[0], "delete": ["producer_byte_rate"]})
+    # By Kafka's windows 300,000 bytes at this rate take at least as long; without the quota they take no time.
+    assert took > 2

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+STREAM = "text/event-stream"
 SAFE = ("GET", "HEAD", "OPTIONS")
 OTHER_SITES = ("cross-site", "same-site")
 EXPECTED = (Problem, KafkaError, StorageError, PeerError)
@@ -53,7 +54,7 @@ class Application:
         self.stopping = asyncio.Event()
         self.streams = Streams(max_streams)
         self.bodies = Bodies()
-        paths = [Path(route.path, self._endpoint(route), methods=[route.method]) for route in self.routes]
+        paths = [self._path(route) for route in self.routes]
         starlette = Starlette(routes=paths, exception_handlers={HTTPException: _refused})
         starlette.router.redirect_slashes = False
         self.asgi: ASGIApp = _unescaped(starlette)
@@ -64,6 +65,12 @@ class Application:
         self.telling, self.sampler = telling, sampler
         self.requests = Requests(services)
         self.local_address = local_address
+
+    def _path(self, route: Route) -> Path:
+        path = Path(route.path, self._endpoint(route), methods=[route.method])
+        if route.media == STREAM and path.methods is not None:
+            path.methods.discard("HEAD")  # it would have no end, and nothing to show
+        return path
 
     def _endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:

@@ -6,6 +6,7 @@ comes back is read as a client would read it. Either way a response comes back, 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import Awaitable, Sequence
@@ -31,7 +32,9 @@ CLIENT_ID = "kompat-http"
 PATIENCE = 30.0  # seconds for another broker's answer, beyond what the request itself asks it to wait
 LED_WITHIN = 5.0  # seconds for a partition to have a leader
 # These know topics by name up to here, as whoever comes by HTTP does.
-NAMED = {0: 12, 1: 12}
+PRODUCE, FETCH = 0, 1
+NAMED = {PRODUCE: 12, FETCH: 12}
+LONGEST_WAIT = 30.0  # seconds, whatever a quota says
 
 _CLIENT_SIZE = Struct(">H")
 _numbers = itertools.count(1)
@@ -60,17 +63,43 @@ class Requests:
         api = self._apis[_key(message)]
         if version is None:
             version = NAMED.get(api.key, api.versions.high)
-        member = self._services.cluster.member
         try:
-            if member is not None and to is not None and to != self._services.node_id:
-                return await self._at_peer(member, to, caller, api, version, message)
-            if member is not None and api.is_for_controller(message) and not member.controller.is_here:
-                return await self._at_controller(member, caller, api, version, message)
-            return await self._here(caller, api, version, message)
+            response = await self._answer(caller, api, version, message, to)
         except StorageError as error:
             return api.failure(message, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
         except KafkaError as error:
             return api.failure(message, error)
+        if self._services.quotas.is_enabled:
+            await self._slow_down(getattr(response, "throttle_time_ms", 0))
+        return response
+
+    async def _answer(self, caller: Caller, api: Api[Any, Any], version: int, message: Any, to: NodeId | None) -> Any:
+        member = self._services.cluster.member
+        if member is not None and to is not None and to != self._services.node_id:
+            return await self._at_peer(member, to, caller, api, version, message)
+        if member is not None and api.is_for_controller(message) and not member.controller.is_here:
+            return await self._at_controller(member, caller, api, version, message)
+        response = await self._here(caller, api, version, message)
+        if self._services.quotas.is_enabled:
+            self._charge(caller, api.key, message, response)
+        return response
+
+    def _charge(self, caller: Caller, key: int, message: Any, response: Any) -> None:
+        """As the dispatcher does it for those who come by Kafka's port."""
+        if key == PRODUCE:
+            size = sum(len(p.records or b"") for topic in message.topic_data for p in topic.partition_data)
+            waits = self._services.quotas.produced(caller.principal, CLIENT_ID, size)
+        elif key == FETCH:
+            size = sum(len(joined(p.records)) for topic in response.responses for p in topic.partitions)
+            waits = self._services.quotas.fetched(caller.principal, CLIENT_ID, size)
+        else:
+            return
+        response.throttle_time_ms = max(response.throttle_time_ms, waits)
+
+    async def _slow_down(self, told_ms: int) -> None:
+        """Who comes by HTTP is not told how long to wait, but made to."""
+        if told_ms > 0:
+            await asyncio.sleep(min(told_ms / 1000, LONGEST_WAIT))
 
     async def _here(self, caller: Caller, api: Api[Any, Any], version: int, message: Any) -> Any:
         context = Context(

@@ -14,6 +14,8 @@ from kompat.admin.problems import UNAVAILABLE, Problem
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import Answer
 
+CAUGHT_UP_WITHIN = 1.0  # seconds
+
 
 class Check(Answer):
     name: str
@@ -38,7 +40,7 @@ async def live(_: Call) -> Health:
 
 
 async def ready(call: Call) -> Health:
-    checks = readiness(call)
+    checks = await readiness(call)
     wrong = [check for check in checks if not check.ok]
     if wrong:
         reasons = " ".join(f"{check.name}: {check.reason}" for check in wrong)
@@ -46,21 +48,23 @@ async def ready(call: Call) -> Health:
     return Health(status="ok", checks=checks)
 
 
-def readiness(call: Call) -> list[Check]:
+async def readiness(call: Call) -> list[Check]:
     if call.services is None:
         return [Check(name="broker", ok=False, reason="it is starting, or waits for the other brokers of its cluster.")]
     checks = [Check(name="broker", ok=True)]
     if call.stopping.is_set():
         checks = [Check(name="broker", ok=False, reason="it is about to stop.")]
-    member = call.services.cluster.member
+    cluster = call.services.cluster
+    member = cluster.member
     if member is None:
         return checks
-    is_registered = call.services.node_id in call.services.cluster.brokers
-    has_controller = call.services.cluster.controller is not None
+    is_registered = call.services.node_id in cluster.brokers
+    has_controller = cluster.controller is not None
     checks += [
         _check("registered", is_registered, "the cluster does not know of it yet."),
         _check("inside", not member.leaders.is_outside, "it has lost most of the other brokers."),
         _check("controller", has_controller, "the cluster has no controller at the moment."),
+        _check("metadata", await cluster.reach(cluster.end, CAUGHT_UP_WITHIN), "it has not read all metadata yet."),
     ]
     return checks
 
