@@ -66,6 +66,8 @@ class Database:
         self._recovery = tolerant if ending is Ending.MACHINE else DBRecoveryMode.tolerate_corrupted_tail_records()
         os.makedirs(directory, exist_ok=True)
         is_new = self._is_new()
+        if not is_new:
+            self._check_format()
         if not is_new and ending in (Ending.PROCESS, Ending.MACHINE) and not self._has_write_ahead_log():
             raise _damaged(directory, "its write-ahead log is missing")
         self._open(create=is_new)
@@ -179,6 +181,14 @@ class Database:
         if left and not os.path.exists(os.path.join(self.directory, "CURRENT")):
             raise _damaged(self.directory, "CURRENT is missing")
         return True
+
+    def _check_format(self) -> None:
+        """What another version has written is left alone: it may mean something else by it."""
+        with open(self._format_path, encoding="utf-8", errors="replace") as file:
+            found = file.read()
+        if found != _FORMAT:
+            told, known = found.strip(), _FORMAT.strip()
+            raise StorageError(f"{self.directory} has the format {told!r}, and this kompat knows {known!r} only")
 
     def _has_write_ahead_log(self) -> bool:
         """RocksDB opens without one, too, and forgets what was in it."""

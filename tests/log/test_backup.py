@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from kompat.errors import ErrorCode, KafkaError
+from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log import backup
 from kompat.log.backups import BackupError, BackupExists, Backups, Facts
 from kompat.log.lock import RUNNING
@@ -187,3 +187,14 @@ async def test_no_term_from_before_is_voted_in_again(tmp_path: Path) -> None:
     restored = store_in(tmp_path / "restored")
     assert load_hard(restored.open(LOG)) == Hard(7 + backup.TERMS_PASSED, 0, RaftIndex(1), RaftIndex(1))
     restored.close()
+
+
+def test_a_directory_of_another_format_is_left_alone(tmp_path: Path) -> None:
+    store_in(tmp_path).close()
+    (tmp_path / "db" / "FORMAT").write_text("kompat log store, format 2\n")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "db").iterdir()}
+
+    with pytest.raises(StorageError, match="format 2"):
+        store_in(tmp_path)
+
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "db").iterdir()} == before

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from kompat.meters import LATENCIES, MOST_TOPICS, OTHER, Histogram, Meters
-from kompat.metrics.catalogue import METRICS
+from kompat.metrics.catalogue import METRICS, markdown
 from kompat.metrics.page import Page
 
+DOCS = Path(__file__).parents[2] / "docs" / "operations.md"
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=20)
 
 
@@ -84,3 +87,9 @@ def test_topics_beyond_the_limit_are_counted_together_until_there_is_room_again(
     meters.leave("topic-0", first)
     assert "topic-0" not in meters.topics
     assert meters.topic("later") is meters.topics["later"]
+
+
+def test_the_documentation_has_every_metric() -> None:
+    assert markdown() in DOCS.read_text(encoding="utf-8"), (
+        "python -c 'from kompat.metrics.catalogue import markdown; print(markdown())'"
+    )
