@@ -14,7 +14,8 @@ from interop_tests.support.cluster import Cluster
 from interop_tests.support.prometheus import Prometheus
 from interop_tests.support.rest import Door
 from interop_tests.support.wait import until
-from kompat.cluster.state import ResourceType as Kinds
+from kompat.cluster.state import ResourceType
+from kompat.metrics.catalogue import HISTOGRAM, METRICS
 from tests.handlers import wire
 
 pytestmark = pytest.mark.skipif(
@@ -92,7 +93,7 @@ def subscribe(bootstrap: str) -> None:
     message = wire.message("IncrementalAlterConfigsRequest")
     entry = message.AlterConfigsResource.AlterableConfig
     resource = message.AlterConfigsResource(
-        resource_type=Kinds.CLIENT_METRICS,
+        resource_type=ResourceType.CLIENT_METRICS,
         resource_name="everything",
         configs=[
             entry(name="metrics", config_operation=0, value="*"),
@@ -189,3 +190,17 @@ def test_librdkafka_pushes_its_own_metrics(watching: Prometheus) -> None:
 
     assert {sample["metric"]["job"] for sample in found} == {"kompat"}
     assert watching.query("sum(kompat_client_pushes_total) > 0")
+
+
+@pytest.mark.timeout(240)
+def test_every_metric_of_the_catalogue_is_on_some_broker(watching: Prometheus) -> None:
+    seldom = {"kompat_metrics_left_out", "kompat_client_pushes_refused_total"}
+    expected = {
+        f"{name}_bucket" if metric.kind == HISTOGRAM else name for name, metric in METRICS.items() if name not in seldom
+    }
+
+    def missing() -> set[str]:
+        found = watching.query('count by (__name__) ({job="kompat"})')
+        return expected - {sample["metric"]["__name__"] for sample in found}
+
+    until(lambda: not missing(), "all are there", seconds=60)
