@@ -35,7 +35,7 @@ from kompat.handlers.fetch_room import FetchRoom
 from kompat.handlers.fetch_sessions import FetchSessions
 from kompat.handlers.services import Services
 from kompat.handlers.transactional_produce import Turns
-from kompat.log.backups import Backups, Facts
+from kompat.log.backups import Backups
 from kompat.log.cleaning import CleanerSettings
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
@@ -185,13 +185,13 @@ class Broker:
         )
 
     def _backups(self, logs: Logs, cluster: ClusterService) -> Backups:
-        def facts() -> Facts:
-            return Facts(
-                version=__version__,
-                node_id=self._config.node_id,
-                cluster_id=cluster.cluster_id,
-                created=self._clock.now(),
-            )
+        def facts() -> dict[str, Any]:
+            return {
+                "version": __version__,
+                "node_id": self._config.node_id,
+                "cluster_id": cluster.cluster_id,
+                "created": self._clock.now(),
+            }
 
         return Backups(logs.store, self._config["kompat.backup.dir"], facts)
 

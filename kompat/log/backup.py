@@ -13,11 +13,11 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from kompat.log.backups import BackupError, Facts, Manifest
+from kompat.errors import StorageError
 from kompat.log.database import FORMAT_FILE, MIB, Database
 from kompat.log.files import sync_directory
 from kompat.log.lock import RESTORED, RUNNING, Ending
@@ -31,6 +31,29 @@ PARTIAL: Final = ".partial-"
 # A restored broker has forgotten whom it has voted for. No term from before may be voted in again: with others who have
 # not forgotten, it would have two leaders.
 TERMS_PASSED: Final = 1_000
+
+
+class BackupError(StorageError):
+    """A backup that cannot be made, or be used. The message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a backup is of."""
+
+    version: str
+    node_id: int
+    cluster_id: str
+    created: int  # milliseconds since 1970
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(Facts):
+    files: dict[str, int]  # paths and sizes
+
+    @property
+    def size(self) -> int:
+        return sum(self.files.values())
 
 
 # -- making ------------------------------------------------------------------------------------------------------------

@@ -4,41 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kompat.errors import ErrorCode, KafkaError, StorageError
+from kompat.errors import ErrorCode, KafkaError
 from kompat.log.store import LogStore
 
 if TYPE_CHECKING:
+    # Imported when the first backup is asked for: a start does not wait for it.
+    from kompat.log.backup import Manifest
     from kompat.log.rocks import RocksStore
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-
-
-class BackupError(StorageError):
-    """A backup that cannot be made, or be used. The message says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What a backup is of."""
-
-    version: str
-    node_id: int
-    cluster_id: str
-    created: int  # milliseconds since 1970
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest(Facts):
-    files: dict[str, int]  # paths and sizes
-
-    @property
-    def size(self) -> int:
-        return sum(self.files.values())
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 
 
 class BackupExists(Exception):  # noqa: N818 - it is told as it is
@@ -46,8 +24,8 @@ class BackupExists(Exception):  # noqa: N818 - it is told as it is
 
 
 class Backups:
-    def __init__(self, store: LogStore, directory: str | None, facts: Callable[[], Facts]) -> None:
-        """`directory`: kompat.backup.dir. `facts` tells what a backup would be of now."""
+    def __init__(self, store: LogStore, directory: str | None, facts: Callable[[], Mapping[str, Any]]) -> None:
+        """`directory`: kompat.backup.dir. `facts` tells what a backup would be of now (backup.Facts)."""
         self._store = store
         self._directory = Path(directory) if directory else None
         self._facts = facts
@@ -68,14 +46,14 @@ class Backups:
             return await asyncio.shield(asyncio.to_thread(self._write, store, target))
 
     def _write(self, store: RocksStore, target: Path) -> Manifest:
-        from kompat.log import backup  # a broker that keeps nothing on a disk does not need what it imports
+        from kompat.log import backup
 
         # The tables first, so that the checkpoint, which holds the interpreter, has little left to do.
         store.database.flush()
-        return backup.write(store, target, self._facts())
+        return backup.write(store, target, backup.Facts(**self._facts()))
 
     def _place(self, name: str) -> Path:
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "a backup's name has letters, digits, dots, dashes and underscores"
             )
@@ -100,6 +78,6 @@ def _found(directory: Path) -> list[tuple[str, Manifest]]:
         if path.is_dir() and not path.name.startswith(backup.PARTIAL):
             try:
                 found.append((path.name, backup.read(path)))
-            except BackupError:
+            except backup.BackupError:
                 continue  # something else
     return found

@@ -38,7 +38,7 @@ def points(payload: Buffer) -> Iterator[Point]:
                 for metric in _messages(scope, 2):
                     yield from _of_metric(metric)
     except (IndexError, ValueError, error) as reason:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the metrics cannot be read: {reason}") from None
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"the metrics cannot be read: {reason}") from None
 
 
 def _of_metric(metric: memoryview) -> Iterator[Point]:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kompat.clock import Clock
 from kompat.errors import ErrorCode, KafkaError
-from kompat.protocol.compression import decompress
-from kompat.telemetry import otlp, subscriptions
-from kompat.telemetry.clients import MOST_METRICS, Clients
-from kompat.telemetry.otlp import Point
-from kompat.telemetry.subscriptions import ClientFacts, Subscription, Wanted
 from kompat.types import Buffer
+
+if TYPE_CHECKING:
+    # Imported when the first client asks: a start does not wait for it.
+    from kompat.telemetry.clients import Clients
+    from kompat.telemetry.otlp import Point
+    from kompat.telemetry.subscriptions import ClientFacts, Subscription, Wanted
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 ACCEPTED: Final = (ZSTD, LZ4, GZIP, SNAPPY)  # the best first
 AT_ONCE: Final = 8 * 1024  # bytes that are read on the event loop; what is larger may take a while
 MOST_READ: Final = 16 << 20  # bytes, out of what came compressed
-MOST_POINTS: Final = 4 * MOST_METRICS  # of one push
+MOST_POINTS: Final = 2_000  # of one push
 UNKNOWN: Final = ("", "")
 
 Settings = Callable[[], Iterable[Mapping[str, str]]]
@@ -35,7 +36,15 @@ class Telemetry:
         self._read_at: object = None
         self._subscriptions: Sequence[Subscription] = ()
         self._software: dict[str, tuple[str, str]] = {}  # name and version, by connection
-        self.clients = Clients()
+        self._clients: Clients | None = None
+
+    @property
+    def clients(self) -> Clients:
+        if self._clients is None:
+            from kompat.telemetry.clients import Clients
+
+            self._clients = Clients()
+        return self._clients
 
     # -- connections -----------------------------------------------------------------------------------------------
     def greeted(self, connection_id: str, name: str, version: str) -> None:
@@ -79,6 +88,8 @@ class Telemetry:
         clients.take(instance_id, points)
 
     def _current(self) -> Sequence[Subscription]:
+        from kompat.telemetry import subscriptions
+
         stamp = self._stamp()
         if stamp != self._read_at:
             self._read_at = stamp
@@ -87,6 +98,9 @@ class Telemetry:
 
 
 def _read(codec: int, payload: Buffer) -> list[Point]:
+    from kompat.protocol.compression import decompress
+    from kompat.telemetry import otlp
+
     if not payload:
         return []
     plain = decompress(codec, payload, MOST_READ) if codec != NONE else payload

@@ -11,7 +11,8 @@ import pytest
 
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log import backup
-from kompat.log.backups import BackupError, BackupExists, Backups, Facts
+from kompat.log.backup import BackupError
+from kompat.log.backups import BackupExists, Backups
 from kompat.log.lock import RUNNING
 from kompat.log.memory import MemoryStore
 from kompat.log.raft_states import HARD, Hard, load_hard
@@ -19,7 +20,7 @@ from kompat.log.rocks import RocksStore
 from kompat.log.store import Entry, EntryKind
 from kompat.types import LogId, Millis, Offset, RaftIndex
 
-FACTS = Facts(version="1", node_id=3, cluster_id="c", created=5)
+FACTS = {"version": "1", "node_id": 3, "cluster_id": "c", "created": 5}
 LOG = LogId(UUID(int=9), 0)
 SIZES = (100, 6000)  # in the database, and in the value log
 

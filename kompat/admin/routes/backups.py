@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from kompat.admin.problems import Problem
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import Answer, Body, Page, PageQuery, page
-from kompat.log.backups import BackupExists, Manifest
+from kompat.log.backups import BackupExists
 from kompat.security.acls import Kind, Operation
+
+if TYPE_CHECKING:
+    from kompat.log.backup import Manifest
 
 CONFLICT = 409
 
