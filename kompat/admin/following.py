@@ -101,8 +101,8 @@ class Following:
             else:
                 has_failed = True
                 await self._mend(answer, found)
-        if has_failed or response.throttle_time_ms:
-            await asyncio.sleep(max(PAUSE if has_failed else 0, response.throttle_time_ms / 1000))
+        if has_failed:
+            await asyncio.sleep(PAUSE)
         return found
 
     def _take(self, answer: Any, found: Fetched) -> None:

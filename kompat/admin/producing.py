@@ -87,8 +87,6 @@ async def _send(
     for answer in response.responses[0].partition_responses:
         for step, place in enumerate(led[answer.index]):
             found[place] = _outcome(answer, step, records[place])
-    if response.throttle_time_ms:
-        await asyncio.sleep(min(response.throttle_time_ms, PATIENCE_MS) / 1000)
     return found
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, NamedTuple
 
 from msgspec import UNSET, Meta, UnsetType
 
-from kompat.admin.access import may_take
-from kompat.admin.messages import HeaderShape, header_shapes
+from kompat.admin.access import charge, may_take
+from kompat.admin.messages import HeaderShape, header_shapes, size_of
 from kompat.admin.problems import ProblemShape, problem_of
 from kompat.admin.route import Call
 from kompat.admin.shapes import Answer, Encoding, shown
@@ -113,7 +113,7 @@ async def acquire(
     lock_ms: int | None = None,
     begin: str = "earliest",
 ) -> list[Delivery]:
-    """None where the broker stops meanwhile."""
+    """Nothing where the broker stops meanwhile."""
     may_take(call, topic, group)
     waiting = call.services.queues.acquire(
         group,
@@ -125,8 +125,9 @@ async def acquire(
         lock_ms=lock_ms,
         begin=begin,
     )
-    found: list[Delivery] | None = await call.unless_stopping(waiting)
-    return found or []
+    found: list[Delivery] = await call.unless_stopping(waiting) or []
+    await charge(call, sum(size_of(each.record) for each in found))
+    return found
 
 
 async def settle(

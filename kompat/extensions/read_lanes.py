@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -159,6 +160,13 @@ def _size(record: Record) -> int:
     return len(record.key or b"") + len(record.value or b"")
 
 
+async def _nexts(lanes: Sequence[Lane], numbers: Sequence[int]) -> list[tuple[int, Record | None]]:
+    """Of all these at once: each may have to ask another broker."""
+    if len(numbers) == 1:
+        return [(numbers[0], await lanes[numbers[0]].next())]
+    return list(zip(numbers, await asyncio.gather(*(lanes[number].next() for number in numbers)), strict=True))
+
+
 async def merge(lanes: Sequence[Lane], limit: int, max_bytes: int | None = None) -> list[tuple[int, Record]]:
     """The next records of all lanes by time, with their partitions, as far as the limits go."""
     most = PAGE_BYTES if max_bytes is None else min(PAGE_BYTES, max_bytes)
@@ -167,8 +175,7 @@ async def merge(lanes: Sequence[Lane], limit: int, max_bytes: int | None = None)
     size = 0
     waiting = list(range(len(lanes)))  # whose next record is not known
     while True:
-        for number in waiting[:]:
-            record = await lanes[number].next()
+        for number, record in await _nexts(lanes, waiting):
             if record is not None:
                 heappush(heap, (lanes[number].rank(record), number, record))
             if record is not None or lanes[number].position.next >= lanes[number].position.end:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from kompat.admin.access import may_read
+from kompat.admin.access import charge, may_read
 from kompat.admin.messages import Message, NewMessage, PartitionNumber, duration, message, record_of
 from kompat.admin.problems import Problem, ProblemShape, invalid, missing, problem_of
 from kompat.admin.producing import Sent, partitions_of, produce
@@ -145,11 +145,13 @@ async def read(call: Call) -> Page[Message]:
         backward=query.direction == "backward",
         max_bytes=query.max_bytes,
     )
-    return Page(items=_messages(found), next_cursor=found.cursor)
+    return Page(items=await _messages(call, found), next_cursor=found.cursor)
 
 
-def _messages(page: ReadPage) -> list[Message]:
-    return [message(each.partition, each.record) for each in page.records]
+async def _messages(call: Call, page: ReadPage) -> list[Message]:
+    found = [message(each.partition, each.record) for each in page.records]
+    await charge(call, sum(each.size for each in found))
+    return found
 
 
 def _range(topic: str, query: ReadQuery) -> ReadRange:
@@ -219,7 +221,7 @@ async def read_partition(call: Call) -> PartitionMessages:
     )
     found = await call.services.reads.read(wanted, limit=query.limit, max_bytes=query.max_bytes)
     return PartitionMessages(
-        items=_messages(found), next_offset=found.next_offsets[partition], next_cursor=found.cursor
+        items=await _messages(call, found), next_offset=found.next_offsets[partition], next_cursor=found.cursor
     )
 
 
