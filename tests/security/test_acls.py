@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kompat.security.acls import (
+
+CALM = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
     ANYBODY,
     ANYTHING,
     Acl,
@@ -80,6 +82,7 @@ def _read_plainly(
     return speaking == {Permission.ALLOW}
 
 
+@CALM
 @given(tables, rules, asked, st.sampled_from(NAMES))
 def test_the_filed_acls_say_what_all_of_them_say(
     table: list[Acl], rules: Rules, asked: tuple[str, str, Operation, Kind], name: str
@@ -87,6 +90,7 @@ def test_the_filed_acls_say_what_all_of_them_say(
     assert allows(Acls(table), rules, *asked, name) == _read_plainly(table, rules, *asked, name)
 
 
+@CALM
 @given(tables, tables, rules, asked, st.sampled_from(NAMES))
 def test_what_was_added_and_removed_again_leaves_no_trace(
     table: list[Acl], passing: list[Acl], rules: Rules, asked: tuple[str, str, Operation, Kind], name: str
@@ -104,6 +108,7 @@ def test_what_was_added_and_removed_again_leaves_no_trace(
     assert allows(filed, rules, *asked, name) == _read_plainly(table, rules, *asked, name)
 
 
+@CALM
 @given(tables, rules, asked)
 def test_who_may_do_it_with_some_name_may_do_it_at_all(
     table: list[Acl], rules: Rules, asked: tuple[str, str, Operation, Kind]
@@ -118,6 +123,7 @@ def test_who_may_do_it_with_some_name_may_do_it_at_all(
         assert allows_any(Acls(exact), closed, *asked)
 
 
+@CALM
 @given(acls, acls)
 def test_a_filter_of_an_acl_finds_it_and_others_only_where_nothing_differs(one: Acl, other: Acl) -> None:
     exact = AclFilter(one.kind, one.name, one.pattern, one.principal, one.host, one.operation, one.permission)
@@ -127,6 +133,7 @@ def test_a_filter_of_an_acl_finds_it_and_others_only_where_nothing_differs(one: 
     assert AclFilter().matches(other)
 
 
+@CALM
 @given(tables, st.sampled_from(NAMES[:-1]), st.sampled_from(KINDS))
 def test_a_match_filter_finds_all_that_apply_to_a_name(table: list[Acl], name: str, kind: Kind) -> None:
     found = Acls(table).matching(AclFilter(kind=kind, name=name, pattern=Pattern.MATCH))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kompat.security.quotas import (
+
+CALM = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -45,6 +47,7 @@ def _meters(limits: Mapping[Entity, Mapping[str, float]]) -> Meters:
     return meters
 
 
+@CALM
 @given(st.sets(st.integers(0, len(ENTITIES) - 1)))
 def test_the_most_specific_quota_counts(given_quotas: set[int]) -> None:
     limits = {ENTITIES[index]: {PRODUCER_BYTE_RATE: index + 1.0} for index in given_quotas}
@@ -69,6 +72,7 @@ def test_a_users_quota_is_shared_by_its_clients_and_a_default_is_not_shared_by_u
     assert meters.record(PRODUCER_BYTE_RATE, "alice", "two", limit, 0) > 0
 
 
+@CALM
 @given(
     st.lists(st.tuples(st.floats(0, 3000), st.floats(0, 1e6)), min_size=1, max_size=60),
     st.floats(1, 1e5),
@@ -91,6 +95,7 @@ def test_a_rate_is_what_was_recorded_over_the_time_that_it_spans(
         assert (rate.wait(limit, now) > 0) == (rate.per_second(now) > limit)
 
 
+@CALM
 @given(st.lists(st.integers(1, 50_000), min_size=50, max_size=150))
 def test_who_waits_as_told_keeps_to_its_quota(sizes: list[int]) -> None:
     """Give or take what may be saved up: whole samples fall out of the reckoning at a time."""
