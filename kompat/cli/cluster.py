@@ -80,7 +80,7 @@ def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str)
 # -- status and brokers ------------------------------------------------------------------------------------------------
 def health(kafka: Kafka) -> dict[str, Any]:
     """What a cluster's metadata tells of it."""
-    cluster, topics = kafka.admin.describe_cluster(), kafka.topics()
+    cluster, topics = kafka.cluster(), kafka.topics()
     partitions = [(topic["name"], each) for topic in topics for each in topic["partitions"]]
     return {
         "clusterId": cluster["cluster_id"],
@@ -133,7 +133,7 @@ def _some(places: list[str], most: int = 5) -> str:
 
 def _brokers(given: argparse.Namespace) -> None:
     with connect(given) as kafka:
-        cluster, topics = kafka.admin.describe_cluster(), kafka.topics()
+        cluster, topics = kafka.cluster(), kafka.topics()
         sizes = _sizes(kafka)
     partitions = [each for topic in topics for each in topic["partitions"]]
     leads = Counter(each["leader_id"] for each in partitions)
@@ -206,7 +206,7 @@ def _raft(given: argparse.Namespace) -> None:
 
 def quorum_of(kafka: Kafka) -> dict[str, Any]:
     """Who keeps the cluster's metadata."""
-    [topic] = kafka.admin.describe_metadata_quorum()["topics"]
+    [topic] = kafka.patiently(kafka.admin.describe_metadata_quorum)["topics"]
     [told] = topic["partitions"]
     check(0 if told["error"] is None else NONE, told["error"], "metadata")
     ends = [each["log_end_offset"] for each in (*told["current_voters"], *told["observers"])]

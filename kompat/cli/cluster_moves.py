@@ -93,7 +93,7 @@ def _add_wait(parser: argparse.ArgumentParser) -> None:
 # -- drain and forget --------------------------------------------------------------------------------------------------
 def _drain(given: argparse.Namespace) -> None:
     with connect(given) as kafka:
-        if given.broker not in {each["broker_id"] for each in kafka.admin.describe_cluster()["brokers"]}:
+        if given.broker not in {each["broker_id"] for each in kafka.cluster()["brokers"]}:
             raise CommandError(f"there is no broker {given.broker}")
         if given.undo:
             configs.change(kafka, "broker", str(given.broker), [], [DRAIN])
@@ -141,7 +141,7 @@ def under_way(kafka: Kafka) -> list[dict[str, Any]]:
             "adding": each["adding_replicas"],
             "removing": each["removing_replicas"],
         }
-        for place, each in sorted(kafka.admin.list_partition_reassignments().items())
+        for place, each in sorted(kafka.patiently(kafka.admin.list_partition_reassignments).items())
     ]
 
 

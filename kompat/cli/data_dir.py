@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -191,9 +190,6 @@ class DataDirectory:
             iterator.status()
         except Exception as error:  # noqa: BLE001 - RocksDB has no other
             raise CommandError(str(translated(error, self._database_path))) from None
-
-    def files(self) -> Iterator[Path]:
-        return (path for path in Path(self.directory).rglob("*") if path.is_file())
 
 
 class _States:

@@ -52,7 +52,7 @@ def _kafka(given: argparse.Namespace) -> Iterator[Finding]:
 
 def _addresses(kafka: Kafka) -> Iterator[Finding]:
     """Clients are sent to the addresses that brokers tell: they have to work from here, too."""
-    for each in kafka.admin.describe_cluster()["brokers"]:
+    for each in kafka.cluster()["brokers"]:
         address = f"{each['host']}:{each['port']}"
         try:
             with closing(create_connection((each["host"], each["port"]), timeout=DIAL_SECONDS)):

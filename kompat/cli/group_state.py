@@ -24,7 +24,7 @@ def listed(kafka: Kafka) -> list[dict[str, Any]]:
             "state": each.get("group_state", ""),
             "protocol": each["protocol_type"],
         }
-        for each in kafka.admin.list_groups()
+        for each in kafka.patiently(kafka.admin.list_groups)
     }
     return [found[name] for name in sorted(found)]
 
@@ -66,7 +66,7 @@ def _described(kafka: Kafka, group: str, request: str) -> list[dict[str, Any]]:
 
 
 def _classic_members(kafka: Kafka, group: str) -> list[dict[str, Any]]:
-    found = kafka.admin.describe_groups([group])[group]
+    found = kafka.patiently(lambda: kafka.admin.describe_groups([group]))[group]
     if found["error"]:
         raise CommandError(f"group {group}: {found['error']}")
     return [
@@ -95,7 +95,7 @@ def committed(kafka: Kafka, group: str, kind: str) -> Places:
     """How far the group has come: for share groups, where what is not done begins."""
     if kind == SHARE:
         return {place: start for place, (start, _) in _share_offsets(kafka, group).items() if start >= 0}
-    found = kafka.admin.list_group_offsets([group])[group]
+    found = kafka.patiently(lambda: kafka.admin.list_group_offsets([group]))[group]
     return {(place.topic, place.partition): each.offset for place, each in found.items() if each.offset >= 0}
 
 

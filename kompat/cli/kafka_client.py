@@ -85,6 +85,16 @@ def quiet() -> None:
         logger.addHandler(_listener)
 
 
+def _passes(error: Exception) -> bool:
+    """Whether to try again helps, and does nothing twice: what was not sent was not done."""
+    from kafka.errors import KafkaConnectionError, NodeNotReadyError
+
+    is_unsent = isinstance(error, NodeNotReadyError) or (
+        isinstance(error, KafkaConnectionError) and "ECONNREFUSED" in str(error)
+    )
+    return is_unsent or getattr(error, "errno", None) in _MOVING
+
+
 # -- settings ----------------------------------------------------------------------------------------------------------
 def client_settings(given: argparse.Namespace, defaults: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Of a client of kafka-python. What is given as a property wins."""
@@ -195,7 +205,7 @@ class Kafka:
 
     def ask(self, request: Any, node: int | None = None) -> Any:
         """Any broker, or one of them."""
-        return self._manager.run(lambda: self._manager.send(request, node_id=node))
+        return self.patiently(lambda: self._manager.run(lambda: self._manager.send(request, node_id=node)))
 
     def run(self, work: Callable[[], Any]) -> Any:
         """A coroutine, where the connections are."""
@@ -206,17 +216,17 @@ class Kafka:
         return self._manager.send(request, node_id=node)
 
     def ask_controller(self, request: Any) -> Any:
-        return self._manager.run(self.admin._send_request_to_controller, request)
+        return self.patiently(lambda: self._manager.run(self.admin._send_request_to_controller, request))
 
     def coordinator(self, group: str) -> int:
-        found: int = self._patiently(lambda: self._manager.run(self.admin._find_coordinator_id, group))
+        found: int = self.patiently(lambda: self._manager.run(self.admin._find_coordinator_id, group))
         return found
 
     def ask_coordinator(self, group: str, request: Any) -> Any:
-        return self._patiently(lambda: self.ask(request, self.coordinator(group)))
+        return self.ask(request, self.coordinator(group))
 
-    def _patiently(self, work: Callable[[], T]) -> T:
-        """Coordinators may be on the move, or come into being."""
+    def patiently(self, work: Callable[[], T]) -> T:
+        """Leaders and coordinators may be on the move, and a broker may just have died: others will be asked."""
         from kafka.errors import KafkaError
 
         deadline = time.monotonic() + PATIENCE
@@ -224,24 +234,23 @@ class Kafka:
             try:
                 return work()
             except KafkaError as error:
-                if getattr(error, "errno", None) not in _MOVING or time.monotonic() > deadline:
+                if not _passes(error) or time.monotonic() > deadline:
                     raise
+                self.admin._controller_id = None
                 time.sleep(PAUSE)
-
-    def supports(self, api_key: int) -> bool:
-        return api_key in self._manager.broker_version_data.api_versions
-
-    @property
-    def brokers(self) -> list[int]:
-        return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
     # -- topics ----------------------------------------------------------------------------------------------------
     def topics(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Metadata's topics; one that is asked for by name and is not there is an error."""
-        found: list[dict[str, Any]] = self.admin.describe_topics(names)
+        found: list[dict[str, Any]] = self.patiently(lambda: self.admin.describe_topics(names))
         for topic in found if names is not None else ():
             check(topic["error_code"], None, f"topic {topic['name']}")
         return sorted(found, key=lambda topic: topic["name"] or "")
+
+    def cluster(self) -> dict[str, Any]:
+        """The brokers, and which of them is the controller."""
+        found: dict[str, Any] = self.patiently(self.admin.describe_cluster)
+        return found
 
     def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """Where the logs of partitions start and end."""
@@ -256,7 +265,7 @@ class Kafka:
         if not places:
             return {}
         asked = {TopicPartition(*place): spec for place in places}
-        found = self._patiently(lambda: self.admin.list_partition_offsets(asked))
+        found = self.patiently(lambda: self.admin.list_partition_offsets(asked))
         return {(place.topic, place.partition): each.offset for place, each in found.items()}
 
 

@@ -11,7 +11,6 @@ from kompat.cli.kafka_client import check, connect
 from kompat.cli.output import Column, output_of
 
 ENTITIES: Final = ("user", "client-id", "ip")
-EXACT, DEFAULT, ANY_NAME = 0, 1, 2
 QUOTAS: Final = (Column("FOR", "for"), Column("QUOTA", "quota"), Column("VALUE", "value"))
 
 
