@@ -8,8 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kompat.security.acls import (
-
-CALM = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
     ANYBODY,
     ANYTHING,
     Acl,
@@ -24,6 +22,7 @@ CALM = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # 
     allows_any,
 )
 
+CALM = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
 NAMES = ("a", "ab", "abc", "b", "ba", ANYTHING)
 PEOPLE = ("User:alice", "User:bob")
 HOSTS = ("10.0.0.1", "10.0.0.2")

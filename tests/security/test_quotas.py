@@ -9,8 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kompat.security.quotas import (
-
-CALM = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -25,6 +23,7 @@ CALM = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # 
     find,
 )
 
+CALM = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
 WINDOW = 1000.0
 SAMPLES = 11
 # The most specific first, as Kafka's documentation lists them.
