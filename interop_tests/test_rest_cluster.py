@@ -222,6 +222,7 @@ def test_replicas_move_and_leaders_come_back(door: Door, cluster: Cluster) -> No
 
     assert moved["ok"]
     assert unknown["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    until(lambda: door("GET", f"/v1/topics/{topic}")["partitions"][0]["leader"] == there, "it leads there", seconds=30)
     assert door("GET", f"/v1/topics/{topic}")["partitions"][0]["replicas"] == [there]
     [outcome] = door("POST", "/v1/cluster/elect-leaders", {"partitions": [{"topic": topic, "partition": 0}]})["results"]
     assert outcome["error"] == "ELECTION_NOT_NEEDED"
