@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,8 @@ from confluent_kafka import Producer
 from interop_tests.support.broker import Broker, external, free_port, running
 from interop_tests.support.topics import fresh_name
 from interop_tests.support.wait import until
+from kompat.protocol.codec import decode_response, encode_request
+from kompat.protocol.messages import classes
 
 pytestmark = pytest.mark.skipif(external() is not None, reason="the broker under test may have no HTTP door")
 
@@ -237,3 +240,41 @@ def test_sigterm_ends_what_follows_a_topic(tmp_path: Path) -> None:
 
     assert json.loads(data.removeprefix("data:"))["value"] == "seen"
     assert took < 5
+
+
+# -- share groups --------------------------------------------------------------------------------------------------------
+def share_heartbeat(broker: Broker, group: str, member: str, epoch: int, topic: str) -> Any:
+    """What a share consumer sends: it joins with epoch 0, and leaves with -1."""
+    request, response = classes(76)
+    beat = request(group_id=group, member_id=member, member_epoch=epoch, subscribed_topic_names=[topic])
+    frame = encode_request(request, 1, beat, client_id="sharer")
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=30) as connection:
+        connection.sendall(len(frame).to_bytes(4, "big") + frame)
+        head = connection.recv(4, socket.MSG_WAITALL)
+        body = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+    return decode_response(response, 1, memoryview(head + body))
+
+
+def test_a_share_group_is_described_and_its_start_is_moved(rest: httpx.Client, broker: Broker) -> None:
+    topic, group, member = fresh_name("shared"), fresh_name("sharers"), str(uuid.uuid4())
+    rest.post("/v1/topics", json={"name": topic}).raise_for_status()
+    sent = {"messages": [{"value": str(number)} for number in range(5)]}
+    rest.post(f"/v1/topics/{topic}/messages", json=sent).raise_for_status()
+    assert share_heartbeat(broker, group, member, 0, topic).error_code == 0
+    at = f"/v1/groups/{group}"
+
+    told = rest.get(at).json()
+    [summary] = rest.get("/v1/groups", params={"type": "share", "search": group}).json()["items"]
+    busy = rest.post(f"{at}/reset", json={"to": "earliest", "topic": topic})
+    assert share_heartbeat(broker, group, member, -1, topic).error_code == 0
+    moved = rest.post(f"{at}/reset", json={"to": {"offset": 2}, "topic": topic})
+
+    assert (told["type"], [m["clientId"] for m in told["members"]]) == ("share", ["sharer"])
+    assert (summary["type"], summary["members"]) == ("share", 1)
+    assert (busy.status_code, busy.json()["code"]) == (409, "NON_EMPTY_GROUP")
+    assert moved.status_code == 200, moved.text
+    [offset] = rest.get(at).json()["offsets"]
+    assert (offset["committed"], offset["endOffset"], offset["lag"]) == (2, 5, 3)
+    assert rest.request("DELETE", f"{at}/offsets", json={"topic": topic}).status_code == 204
+    assert rest.delete(at).status_code == 204
+    assert rest.get(at).status_code == 404

@@ -1,3 +1,4 @@
+import re
 import resource
 import signal
 import socket
@@ -116,6 +117,18 @@ def test_a_port_in_use_is_refused() -> None:
         port = str(taken.getsockname()[1])
 
         assert port in refused("--data", ":memory:", "--http-port", "none", "--port", port)
+
+
+def test_an_http_port_in_use_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+
+        assert f"HTTP port 127.0.0.1:{port}" in refused("--data", ":memory:", "--port", "0", "--http-port", port)
+
+
+def test_the_ready_line_tells_where_the_http_door_is() -> None:
+    with started("--port", "0", "--http-port", "0", "--data", ":memory:") as broker:
+        assert re.fullmatch(r"kompat \S+ ready: kafka 127.0.0.1:\d+ http 127.0.0.1:[1-9]\d*\n", broker.ready_line)
 
 
 def test_a_data_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:

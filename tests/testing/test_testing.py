@@ -1,6 +1,7 @@
 import subprocess
 import sys
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -45,6 +46,17 @@ def test_brokers_run_side_by_side_and_know_nothing_of_each_other() -> None:
 
         assert "only-here" in AdminClient({"bootstrap.servers": first.bootstrap_servers}).list_topics(timeout=10).topics
         assert not AdminClient({"bootstrap.servers": second.bootstrap_servers}).list_topics(timeout=10).topics
+
+
+def test_a_broker_has_an_http_door_where_it_is_asked_for() -> None:
+    with kompat.testing.broker(http=True) as broker:
+        ready = httpx.get(f"{broker.http_url}/health/ready", timeout=30)
+    with kompat.testing.broker() as without:
+        assert without.http == ""
+
+    assert ready.json()["status"] == "ok"
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{broker.http_url}/health/live", timeout=30)
 
 
 def test_a_wrong_setting_is_told_to_the_caller() -> None:
