@@ -50,8 +50,6 @@ class Walk:
         self._led += 1
         if isinstance(log.replica, Replica):
             self._look_at_replicas(log, log.replica)
-        elif log.config.min_insync_replicas > 1:
-            self._under_min += 1
         if name != OTHER:
             self._page.add("kompat_partition_end_offset", log.high_watermark, log.topic, str(log.index))
         if log.topic.startswith(DEAD_LETTERS):
@@ -61,8 +59,8 @@ class Walk:
 
     def _look_at_replicas(self, log: Partition, replica: Replica) -> None:
         in_sync = len(replica.in_sync())
-        self._under_replicated += in_sync < len(replica.voters) + len(replica.learners)
-        self._under_min += in_sync < log.config.min_insync_replicas
+        self._under_replicated += in_sync < len(replica.voters)
+        self._under_min += in_sync < log.config.min_insync_replicas  # a log without other replicas refuses nothing
         last = replica.log.last
         for peer in replica.group.status().peers:
             node = NodeId(peer.id)

@@ -11,6 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kompat.broker import Broker
+from kompat.cluster.requests import ConfigChange, ConfigOp
+from kompat.cluster.state import Resource, ResourceType
 from kompat.config.load import load
 from kompat.groups.machine.messages import CommitRequest, CommittedPartition, CommittedTopic
 from kompat.handlers import APIS
@@ -93,6 +95,17 @@ async def test_topics_are_counted_by_what_went_in_and_what_is_there(services: Se
     assert found["kompat_partition_end_offset"] == {(TOPIC, "0"): 5, (TOPIC, "1"): 0, (TOPIC, "2"): 2}
     assert found["kompat_leader_partitions"] == found["kompat_partitions"] == {(): 3}
     assert found["kompat_under_replicated_partitions"] == {(): 0}
+
+
+async def test_a_partition_without_other_replicas_takes_acks_all_whatever_the_setting(services: Services) -> None:
+    resource = Resource(ResourceType.TOPIC, TOPIC)
+    change = ConfigChange(resource, [("min.insync.replicas", ConfigOp.SET, "2")])
+    await services.cluster.alter_configs([change])
+
+    found = await scraped(services)
+
+    assert services.logs.find(TOPIC, 0).config.min_insync_replicas == 2  # type: ignore[union-attr]
+    assert found["kompat_under_min_isr_partitions"] == {(): 0}
 
 
 async def test_the_lag_of_a_group_is_what_lies_after_its_offset(services: Services) -> None:
