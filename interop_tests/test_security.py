@@ -15,8 +15,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from interop_tests.support.broker import Broker, running
 from interop_tests.support.clients.kcat import run as kcat
-from interop_tests.support.cluster import Cluster, cluster_of
-from interop_tests.support.secured import ADMIN, FIRST_USERS, MECHANISMS, Secured, Way
+from interop_tests.support.cluster import cluster_of
+from interop_tests.support.secured import ADMIN, Secured, Way
 from interop_tests.support.topics import fresh_name
 from interop_tests.support.wait import until
 from interop_tests.support.worker import Worker
@@ -201,9 +201,7 @@ def _is_let_in(way: Way) -> bool:
         return False
 
 
-def test_a_login_is_renewed_while_a_producer_works(
-    tmp_path: Path, secured: Secured, java_tool: Callable[..., tuple[int, str]]
-) -> None:
+def test_a_login_is_renewed_while_a_producer_works(tmp_path: Path, java_tool: Callable[..., tuple[int, str]]) -> None:
     """Twenty times a second for three seconds, while logins count for less than one and a half."""
     own = Secured(tmp_path / "secured")
     with running(tmp_path / "broker", own.settings() | {"connections.max.reauth.ms": "1300"}):
@@ -251,20 +249,14 @@ def _has_come(way: Way, token: str) -> bool:
     return bool(sent.topic == topic)
 
 
-def test_users_outlive_the_broker(tmp_path: Path) -> None:
-    own = Secured(tmp_path / "secured")
-    broker = Broker(tmp_path / "broker", own.settings())
-    try:
-        broker.start()
-        way = own.way("SASL_PLAINTEXT", "SCRAM-SHA-256", *ADMIN)
-        _make_user(way, "dave", "dave-secret")
-        broker.kill()
-        broker.start()
+def test_users_outlive_the_broker(broker: Broker, secured: Secured) -> None:
+    _make_user(secured.way("SASL_PLAINTEXT", "SCRAM-SHA-256", *ADMIN), "dave", "dave-secret")
 
-        assert _is_let_in(own.way("SASL_PLAINTEXT", "SCRAM-SHA-256", "dave", "dave-secret"))
-        assert not _is_let_in(own.way("SASL_PLAINTEXT", "SCRAM-SHA-256", "dave", "x"))
-    finally:
-        broker.close()
+    broker.kill()
+    broker.start()
+
+    assert _is_let_in(secured.way("SASL_PLAINTEXT", "SCRAM-SHA-256", "dave", "dave-secret"))
+    assert not _is_let_in(secured.way("SASL_PLAINTEXT", "SCRAM-SHA-256", "dave", "x"))
 
 
 def _make_user(way: Way, name: str, password: str) -> None:
@@ -299,41 +291,39 @@ def test_a_new_certificate_is_shown_without_a_restart(
 
 
 # -- in a cluster -------------------------------------------------------------------------------------------------------
-class SecuredCluster(Cluster):
-    """Clients of these brokers log in."""
+def test_a_cluster_knows_its_users_and_listeners_wherever_one_asks(tmp_path: Path) -> None:
+    own = {number: Secured(tmp_path / f"secured-{number}") for number in (1, 2, 3)}
 
-    def admin(self) -> AdminClient:
-        return AdminClient(Way("SASL_PLAINTEXT", self.bootstrap, "SCRAM-SHA-256", *ADMIN).librdkafka())
+    def at(number: int, user: str, password: str) -> Way:
+        return own[number].way("SASL_PLAINTEXT", "SCRAM-SHA-256", user, password)
 
+    with cluster_of(tmp_path, 0) as cluster:
+        for number, secured in own.items():
+            cluster.add(number).settings = secured.settings()
+        for number in own:
+            cluster.tell(number)
+        cluster.start(*own)
 
-def test_users_are_everywhere_and_still_there_when_a_leader_is_gone(tmp_path: Path) -> None:
-    settings = {
-        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
-        "sasl.enabled.mechanisms": MECHANISMS,
-        "kompat.bootstrap.scram": FIRST_USERS,
-    }
-    cluster = SecuredCluster(tmp_path, settings)
-    try:
-        cluster.found(3)
-        admin = cluster.admin()  # kept: it ends with its last name
+        for way in (at(1, *ADMIN), own[2].way("SSL")):
+            wanted = {number: secured.ports[way.protocol] for number, secured in own.items()}
+            until(lambda w=way, p=wanted: _ports(w) == p, "all are listed", seconds=30)  # type: ignore[misc]
+        admin = AdminClient(at(1, *ADMIN).librdkafka())  # kept: it ends with its last name
         controller = admin.describe_cluster().result(20).controller.id
-        other = next(number for number in cluster.brokers if number != controller)
-        _make_user(_at(cluster, other, *ADMIN), "erin", "erin-secret")
+        other = next(number for number in own if number != controller)
+        _make_user(at(other, *ADMIN), "erin", "erin-secret")
+        for number in own:
+            until(lambda n=number: _is_let_in(at(n, "erin", "erin-secret")), f"{number} knows erin")  # type: ignore[misc]
 
-        for number in cluster.brokers:
-            until(lambda n=number: _is_let_in(_at(cluster, n, "erin", "erin-secret")), f"{number} knows erin")  # type: ignore[misc]
         cluster.brokers[controller].kill()
 
         for number in cluster.running:
-            assert _is_let_in(_at(cluster, number, "erin", "erin-secret"))
-            assert not _is_let_in(_at(cluster, number, "erin", "wrong"))
-        until(lambda: _can_make_user(_at(cluster, other, *ADMIN)), "users can be made again", seconds=30)
-    finally:
-        cluster.close()
+            assert _is_let_in(at(number, "erin", "erin-secret"))
+            assert not _is_let_in(at(number, "erin", "wrong"))
+        until(lambda: _can_make_user(at(other, *ADMIN)), "users can be made again", seconds=30)
 
 
-def _at(cluster: Cluster, number: int, user: str, password: str) -> Way:
-    return Way("SASL_PLAINTEXT", cluster.brokers[number].bootstrap, "SCRAM-SHA-256", user, password)
+def _ports(way: Way) -> dict[int, int]:
+    return {b.id: b.port for b in AdminClient(way.librdkafka()).list_topics(timeout=20).brokers.values()}
 
 
 def _can_make_user(way: Way) -> bool:
@@ -342,23 +332,3 @@ def _can_make_user(way: Way) -> bool:
     except KafkaException:
         return False
     return True
-
-
-def test_each_listener_of_a_cluster_has_its_addresses(tmp_path: Path) -> None:
-    with cluster_of(tmp_path, 0) as cluster:
-        own = {number: Secured(tmp_path / f"secured-{number}") for number in (1, 2, 3)}
-        for number, secured in own.items():
-            cluster.add(number).settings = secured.settings()
-        for number in own:
-            cluster.tell(number)
-        cluster.start(*own)
-        way = own[1].way("SASL_PLAINTEXT", "SCRAM-SHA-256", *ADMIN)
-
-        def found(settings: dict[str, str]) -> dict[int, int]:
-            return {b.id: b.port for b in AdminClient(settings).list_topics(timeout=20).brokers.values()}
-
-        for protocol in ("SASL_PLAINTEXT", "SSL"):
-            files = own[1].client_files
-            through = Way(protocol, own[1].way(protocol).bootstrap, files=files) if protocol == "SSL" else way
-            wanted = {number: secured.ports[protocol] for number, secured in own.items()}
-            until(lambda w=wanted, t=through: found(t.librdkafka()) == w, "all are listed")  # type: ignore[misc]
