@@ -83,7 +83,7 @@ class ClusterService(SettingsView):
         self._tidying: asyncio.Task[None] | None = None
         self._producer_ids = iter(range(0))
         self._watchers: list[Callable[[Changes], None]] = []
-        self._allocating: asyncio.Future[range] | None = None
+        self._allocating: asyncio.Task[None] | None = None
         if member is not None:
             member.bind(self)
             member.controller.commands(
@@ -366,10 +366,17 @@ class ClusterService(SettingsView):
         """One that was never given before. Blocks of them are taken, so that few of these calls write anything."""
         while (found := next(self._producer_ids, None)) is None:
             if self._allocating is None:
-                self._allocating = asyncio.ensure_future(self._next_block())
-                self._allocating.add_done_callback(self._allocated)
+                self._allocating = asyncio.ensure_future(self._take_block())
+                self._allocating.add_done_callback(_look_at)
             await asyncio.shield(self._allocating)
         return ProducerId(found)
+
+    async def _take_block(self) -> None:
+        """Over with its last step: whoever came between that and a callback would wait for what is done, and let nobody else run."""
+        try:
+            self._producer_ids = iter(await self._next_block())
+        finally:
+            self._allocating = None
 
     async def _next_block(self) -> range:
         if self.member is None:
@@ -378,11 +385,6 @@ class ClusterService(SettingsView):
             return range(*await self.member.controller.ask("producer-ids"))
         except KafkaError as error:  # producers of every age come again when they hear this, and know of no controllers
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error
-
-    def _allocated(self, done: asyncio.Future[range]) -> None:
-        self._allocating = None
-        if not done.cancelled() and done.exception() is None:
-            self._producer_ids = iter(done.result())
 
 
 def _is_led(member: Member, log_id: LogId) -> bool:

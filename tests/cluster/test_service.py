@@ -12,7 +12,7 @@ from kompat.cluster.state import Resource, ResourceType
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
 from kompat.errors import ErrorCode, KafkaError
-from kompat.types import LogId
+from kompat.types import LogId, ProducerId
 from tests.cluster.support import (
     broker,
     changing,
@@ -329,6 +329,25 @@ async def test_a_producer_id_that_could_not_be_recorded_is_not_given(service: Cl
     for outcome in outcomes:
         refused(outcome, ErrorCode.KAFKA_STORAGE_ERROR)
     assert await service.next_producer_id() == 0
+
+
+@pytest.mark.timeout(20)
+async def test_who_asks_for_a_producer_id_the_moment_that_more_are_there_does_not_stop_the_broker(
+    service: ClusterService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs before what the others wait for is told to them."""
+    late: list[asyncio.Task[ProducerId]] = []
+    take = service._next_block
+
+    async def taken() -> range:
+        block = await take()
+        late.append(asyncio.ensure_future(service.next_producer_id()))
+        return block
+
+    monkeypatch.setattr(service, "_next_block", taken)
+    first = await service.next_producer_id()
+
+    assert {first, *await asyncio.gather(*late)} == {0, 1}
 
 
 async def test_few_producer_ids_are_written_down(service: ClusterService) -> None:
