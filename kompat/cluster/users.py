@@ -8,6 +8,7 @@ import logging
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ FIRST = "kompat.bootstrap.scram"
 THREADS = 2  # a storm of logins must not take all cores from those who are in
 REMEMBERED = 256
 SALT_BYTES = 24
+NO_MATTER = Mechanism.SCRAM_SHA_256
 
 T = TypeVar("T")
 
@@ -76,20 +78,18 @@ class Users:
 
     # -- passwords -------------------------------------------------------------------------------------------------
     async def verify(self, user: str, password: str) -> bool:
-        """Whether it is the user's password, by whichever credential there is. Takes as long for users that do not exist."""
-        mechanism, known = next(
-            iter(self.credentials(user).items()),
-            (Mechanism.SCRAM_SHA_256, self.credential(Mechanism.SCRAM_SHA_256, user)),
-        )
+        """Whether it is the user's password, by whichever credential there is. Takes time for users that do not exist too."""
+        found = self.credentials(user) or {NO_MATTER: self.credential(NO_MATTER, user)}
         key = user, hashlib.blake2b(password.encode(), key=self._secret).digest()
-        if self._proved.get(key) == known:
+        if self._proved.get(key) in found.values():
             return True
-        is_right = await self._apart(lambda: scram.matches(mechanism, known, password))
-        if is_right:
-            if len(self._proved) >= REMEMBERED:
-                self._proved.clear()
-            self._proved[key] = known
-        return is_right
+        for mechanism, known in found.items():
+            if await self._apart(partial(scram.matches, mechanism, known, password)):
+                if len(self._proved) >= REMEMBERED:
+                    self._proved.clear()
+                self._proved[key] = known
+                return True
+        return False
 
     async def set_password(
         self,

@@ -43,6 +43,13 @@ async def test_a_password_is_right_or_wrong_whatever_the_mechanism(users: Users)
     assert not await users.verify("nobody", "")
 
 
+async def test_a_user_may_have_a_password_for_each_mechanism(users: Users) -> None:
+    await users.set_password("alice", "one", [SHA_256])
+    await users.set_password("alice", "two", [SHA_512])
+
+    assert [await users.verify("alice", password) for password in ("one", "two", "three")] == [True, True, False]
+
+
 async def test_a_password_that_was_changed_is_not_remembered(users: Users) -> None:
     await users.set_password("alice", "old")
     assert await users.verify("alice", "old")
