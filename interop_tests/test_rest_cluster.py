@@ -294,3 +294,26 @@ def test_a_broker_is_drained_and_takes_part_again(doors: dict[int, Door], cluste
     assert not doors[3]("DELETE", "/v1/cluster/brokers/3/drain")["draining"]
     assert doors[1]("GET", "/v1/cluster/brokers/3")["state"] == "up"
     assert doors[1]("DELETE", "/v1/cluster/brokers/9", status=404)["code"] == "BROKER_ID_NOT_REGISTERED"
+
+
+def test_when_a_broker_is_killed_the_others_go_on_answering(doors: dict[int, Door], cluster: Cluster) -> None:
+    topic = cluster.create("survives", 3)
+    cluster.wait_in_sync(topic)
+    cluster.brokers[3].kill()
+
+    def leaders() -> set[int | None]:
+        return {partition["leader"] for partition in doors[1]("GET", f"/v1/topics/{topic}")["partitions"]}
+
+    until(lambda: leaders() <= {1, 2}, "others lead", seconds=60)
+    until(lambda: doors[2]("GET", "/v1/cluster/brokers/3")["state"] == "down", "it is missed", seconds=60)
+    for number in (1, 2):
+        doors[number]("GET", "/health/ready")
+        sent = [{"value": "still here", "partition": partition} for partition in range(3)]
+        results = doors[number]("POST", f"/v1/topics/{topic}/messages", {"messages": sent})["results"]
+        assert [("error" in result, result["partition"]) for result in results] == [(False, p) for p in range(3)]
+        assert doors[number]("GET", "/v1/statistics", scope="cluster")["brokers"] == [1, 2]
+        doors[number].all("/v1/groups")
+    [summary] = doors[1]("GET", "/v1/topics", search=topic)["items"]
+    assert (summary["records"], summary["underReplicated"]) == (6, 3)
+    cluster.start(3)
+    assert doors[3]("GET", f"/v1/topics/{topic}")["name"] == topic
