@@ -16,7 +16,10 @@ from interop_tests.support.secured import ADMIN, Secured
 from interop_tests.support.topics import Topics, fresh_name
 from interop_tests.support.wait import until
 
-pytestmark = pytest.mark.skipif(external() is not None, reason="it is about what only kompat has")
+pytestmark = [
+    pytest.mark.skipif(external() is not None, reason="it is about what only kompat has"),
+    pytest.mark.timeout(300),  # every step is a process, and the machine may be busy
+]
 
 
 @pytest.fixture(scope="module")
