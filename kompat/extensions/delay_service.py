@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kompat.clock import Clock
@@ -153,11 +153,8 @@ class DelayService:
         def again(timers: Timers, record: Parked) -> None:
             timers.park(Parked(record.slot, due, record.codec, record.schedule_id, record.record))
 
-        await self._change(topic, partition, slot, again)
-        found = _find(intake, slot)
-        if found is None:  # it was due, and is delivered
-            raise _not_found(slot)
-        return found
+        before = await self._change(topic, partition, slot, again)
+        return _find(intake, slot) or replace(before, due=due)  # what was due at once may be delivered by now
 
     async def schedule(
         self, topic: str, partition: int, record: Record, due: Millis, *, schedule_id: str | None = None
