@@ -14,7 +14,8 @@ from confluent_kafka.admin import NewTopic
 from playwright.sync_api import Browser, Page, expect
 
 from interop_tests.support.broker import Broker, external, running
-from interop_tests.support.browser import Tab, chromium
+from interop_tests.support.browser import SCHEMES, Tab, chromium
+from interop_tests.support.cluster import cluster_of
 from interop_tests.support.rest import Door
 from interop_tests.support.shop import BIG, HOSTILE, ORDERS, PARTITIONS, Shop, order
 from interop_tests.support.wait import until
@@ -300,7 +301,7 @@ def test_what_the_form_sends_a_kafka_client_gets_when_it_is_due_with_its_priorit
     assert headers["kompat-ttl-ms"] == b"3600000"
     assert message.timestamp()[1] >= int(headers["kompat-original-timestamp"]) + 1000
     page.get_by_role("link", name="Trace", exact=True).click()
-    expect(page.get_by_role("list", name="Stages").get_by_label(re.compile("^park: 1 s"))).to_be_visible()
+    expect(page.get_by_role("list", name="Stages").get_by_label(re.compile("^park: "))).to_be_visible()
 
 
 def test_a_form_says_what_is_wrong(tab: Tab, shop: Shop) -> None:
@@ -418,7 +419,7 @@ def test_what_a_record_holds_never_becomes_part_of_the_page(tab: Tab, shop: Shop
     assert "unsafe" not in policy
     assert page.evaluate("try { document.body.innerHTML = '<b></b>'; false } catch (error) { true }")
     tab.forgive("TrustedHTML")
-    tab.forgive("404 (Not Found)")
+    tab.forgive("/v1/topics/%3Cimg")
 
 
 def test_the_keyboard_is_enough(tab: Tab, shop: Shop) -> None:
@@ -450,36 +451,39 @@ def test_the_keyboard_is_enough(tab: Tab, shop: Shop) -> None:
     expect(page.locator("h1")).to_have_text("reminders")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_can_be_read_and_used_by_everybody(browser: Browser, shop: Shop, scheme: Any) -> None:
-    with contextlib.closing(Tab(browser, shop.door.url, scheme=scheme)) as tab:
-        for names in PAGES:
-            tab.open(*names)
+def test_every_page_can_be_read_and_used_by_everybody_and_fits_on_a_phone(tab: Tab, shop: Shop) -> None:
+    for names in PAGES:
+        page = tab.open(*names)
+        assert page.locator("#page .problem").count() == 0, names
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            expect(page.locator("html")).to_have_attribute("data-theme", scheme)
             assert tab.stumbles() == [], names
-            assert tab.page.locator("#page .problem").count() == 0, names
-        tab.open("topics", "orders", "messages")
-        tab.row().first.get_by_role("button").click()
-        assert tab.stumbles() == []
-        assert tab.page.evaluate("document.documentElement.dataset.theme") == scheme
-        tab.page.keyboard.press("Escape")
-        tab.page.keyboard.press("Shift+D")
-        tab.page.reload()
-        tab.settle()
-        assert tab.page.evaluate("document.documentElement.dataset.theme") != scheme
-        tab.forgive("/v1/acls")  # security is off
+        for width in (320, 414, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert not tab.is_too_wide(), (names, width)
+    tab.open("topics", "orders", "messages")
+    tab.row().first.get_by_role("button").click()
+    assert tab.stumbles() == []
+    tab.forgive("/v1/acls")  # security is off
 
 
-@pytest.mark.parametrize("width", [320, 414])
-def test_every_page_fits_on_a_phone(browser: Browser, shop: Shop, width: int) -> None:
-    with contextlib.closing(Tab(browser, shop.door.url, width=width, height=720)) as tab:
-        for names in PAGES:
-            tab.open(*names)
-            assert not tab.is_too_wide(), names
-        tab.page.get_by_role("button", name="Menu").click()
-        tab.page.get_by_role("navigation", name="Sections").get_by_role("link", name="Topics").click()
-        expect(tab.page.locator("h1")).to_have_text("Topics")
-        expect(tab.page.get_by_role("navigation", name="Sections")).not_to_be_visible()
-        tab.forgive("/v1/acls")
+def test_the_theme_stays_as_it_was_chosen_and_the_menu_of_a_phone_opens(tab: Tab, shop: Shop) -> None:
+    page = tab.open("groups")
+    page.get_by_role("button", name="Dark theme").click()
+    page.reload()
+    tab.settle()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.keyboard.press("Shift+D")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+    page.set_viewport_size({"width": 360, "height": 700})
+    sections = page.get_by_role("navigation", name="Sections")
+    expect(sections).not_to_be_visible()
+    page.get_by_role("button", name="Menu").click()
+    sections.get_by_role("link", name="Topics").click()
+    expect(page.locator("h1")).to_have_text("Topics")
+    expect(sections).not_to_be_visible()
 
 
 def test_a_thousand_topics_are_at_hand_and_few_of_them_drawn(tab: Tab, shop: Shop) -> None:
@@ -511,7 +515,7 @@ def test_a_broker_that_is_gone_is_said_to_be(tab: Tab, shop: Shop) -> None:
     page.unroute_all()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("alert")).to_have_count(0)
-    tab.complaints.clear()  # they are what this is about
+    tab.forgive("net::ERR_FAILED")
 
 
 def test_where_security_is_on_people_sign_in_and_manage_users_and_acls(browser: Browser, tmp_path: Path) -> None:
@@ -561,6 +565,34 @@ def test_where_security_is_on_people_sign_in_and_manage_users_and_acls(browser: 
         page.get_by_title("Sign out").click()
         expect(page.get_by_role("dialog", name="Sign in")).to_be_visible()
         tab.forgive("401 (Unauthorized)")
+
+
+def test_any_broker_shows_the_cluster_its_leaders_and_who_is_missing(browser: Browser, tmp_path: Path) -> None:
+    with (
+        cluster_of(tmp_path / "cluster", 3, http=True) as cluster,
+        contextlib.closing(Tab(browser, cluster.brokers[2].http_url)) as tab,
+    ):
+        topic = cluster.create("spread", 6, 3)
+        page = tab.open("cluster")
+        tab.see_figure("Brokers", "3 of 3")
+        door = Door(cluster.brokers[2].http_url)
+        told = {each["id"]: each["leads"] for each in door.get("/v1/cluster")["brokers"]}
+        for broker, leads in told.items():
+            expect(page.get_by_role("img", name=f"Broker {broker} leads {leads} partition")).to_be_visible()
+        page.get_by_label("Search partitions").fill(topic)
+        raft = page.get_by_role("table", name="Raft").locator("tr[data-row]")
+        expect(raft).to_have_count(6)
+        expect(raft.first).to_contain_text("broker ")
+        tab.open("topics", topic)
+        tab.see_figure("Under-replicated", "0")
+
+        cluster.brokers[3].kill()
+        until(lambda: tab.shown("Under-replicated") == "6", "its replicas are missing", seconds=SECONDS)
+        tab.open("cluster")
+        tab.see_figure("Brokers", "2 of 3")
+        expect(page.get_by_role("table", name="Brokers").locator("tr[data-row]").nth(2)).to_contain_text("down")
+        door.close()
+        tab.forgive("503 (Service Unavailable)")  # while leads pass on
 
 
 def sign_in(page: Page, password: str) -> None:

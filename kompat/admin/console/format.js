@@ -77,6 +77,9 @@ export function relative(ms, now = Date.now()) {
   return away > 0 ? `in ${size}` : `${size} ago`;
 }
 
+/** Of what is to come: what is late comes any moment. */
+export const due = (ms, now = Date.now()) => (ms !== null && ms <= now ? "now" : relative(ms, now));
+
 /** What an <input type="datetime-local"> takes and gives. */
 export const toInput = (ms) => `${date(ms)}T${clock(ms)}`;
 export const fromInput = (text) => (text ? new Date(text).getTime() : null);

@@ -1,6 +1,6 @@
 /** The cluster in a row of figures. */
 
-import { number, relative } from "../format.js";
+import { due, number } from "../format.js";
 import { figures } from "./parts.js";
 
 const sum = (values) => values.reduce((all, value) => all + (value ?? 0), 0);
@@ -14,7 +14,7 @@ export function clusterFigures(cluster, { waiting = null, letters = null, connec
     ["Partitions led", number(sum(brokers.map((each) => each.leads)))],
     ["Replicas", number(sum(brokers.map((each) => each.replicas)))],
     connections === null ? null : ["Connections", number(connections), "of this broker"],
-    waiting === null ? null : ["Delayed", number(waiting.waiting), waiting.nextDueTimestamp ? `next ${relative(waiting.nextDueTimestamp)}` : "nothing is due"],
+    waiting === null ? null : ["Delayed", number(waiting.waiting), waiting.nextDueTimestamp ? `next ${due(waiting.nextDueTimestamp)}` : "nothing is due"],
     open === null ? null : ["Dead letters", number(open), "not redriven", open > 0 ? "warn" : ""],
   );
 }

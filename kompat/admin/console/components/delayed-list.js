@@ -1,7 +1,7 @@
 /** Records that wait for their time: when they come, what they are, and how to call them off or put them off. */
 
 import { del, get, patch, path } from "../api.js";
-import { fromInput, moment, relative, time, toInput } from "../format.js";
+import { due, fromInput, moment, time, toInput } from "../format.js";
 import { h } from "../vdom.js";
 import "./bar-chart.js";
 import { keyOf, preview, valueOf } from "./bytes.js";
@@ -61,7 +61,7 @@ function rows({ page, topic, state, list, reload, pick }) {
   const name = topic();
   const change = { topic: name, reload };
   const columns = [
-    { name: "due", label: "Due", class: "fit", cell: (row) => h("time", { title: time(row.dueTimestamp) }, relative(row.dueTimestamp)) },
+    { name: "due", label: "Due", class: "fit", cell: (row) => h("time", { title: time(row.dueTimestamp) }, due(row.dueTimestamp)) },
     { name: "at", label: "At", isWide: true, class: "fit", cell: (row) => moment(row.dueTimestamp) },
     { name: "slot", label: "Slot", isWide: true, class: "fit", cell: (row) => `${row.partition}/${row.offset}` },
     { name: "key", label: "Key", isWide: true, class: "clip key-cell mono", cell: (row) => (row.key === null ? "–" : preview(keyOf(row), 80)) },
@@ -82,13 +82,13 @@ function rows({ page, topic, state, list, reload, pick }) {
 }
 
 function look(row, topic) {
-  openDialog({ title: `${topic} / ${row.partition} / ${row.offset}, due ${relative(row.dueTimestamp)}`, isDrawer: true, draw: () => messageParts({ ...row, timestamp: row.timestamp ?? row.dueTimestamp }) });
+  openDialog({ title: `${topic} / ${row.partition} / ${row.offset}, due ${due(row.dueTimestamp)}`, isDrawer: true, draw: () => messageParts({ ...row, timestamp: row.timestamp ?? row.dueTimestamp }) });
 }
 
 async function cancel(row, { topic, reload }) {
   const isDone = await confirm({
     title: "Cancel this record?",
-    text: `It would come ${relative(row.dueTimestamp)}, and never will. Its slot ${row.partition}/${row.offset} stays empty.`,
+    text: `It would come ${due(row.dueTimestamp)}, and never will. Its slot ${row.partition}/${row.offset} stays empty.`,
     action: "Cancel the record",
     run: () => del(path`/v1/topics/${topic}/delayed/${row.partition}/${row.offset}`),
   });
@@ -108,7 +108,7 @@ function reschedule(row, { topic, reload }) {
     h(
       "form",
       { onsubmit: (event) => (event.preventDefault(), dialog.submit(save)) },
-      h("p", { class: "muted" }, `It is due ${relative(row.dueTimestamp)}, at ${time(row.dueTimestamp)}.`),
+      h("p", { class: "muted" }, `It is due ${due(row.dueTimestamp)}, at ${time(row.dueTimestamp)}.`),
       field("Deliver", select(given, "how", [["at", "at a time"], ["delay", "after a delay, from now"]], dialog.redraw)),
       given.how === "at" ? field("Time", input(given, "at", { type: "datetime-local", step: 1, required: true })) : field("Delay", input(given, "delay", { placeholder: "30s, 1m30s, 2h", required: true })),
       h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Move")),

@@ -122,7 +122,8 @@ export function niceMost(value, base = 10) {
   if (!(value > 0)) return 1;
   if (base === 1024) {
     const unit = 1024 ** Math.floor(Math.log(Math.max(1, value)) / Math.log(1024));
-    return unit * niceMost(value / unit);
+    const most = niceMost(value / unit);
+    return unit * (most === 1000 ? 1024 : most);
   }
   const size = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((each) => each * size).find((each) => each >= value);

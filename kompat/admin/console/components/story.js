@@ -15,7 +15,7 @@ const STAGES = [
 const TONES = { PRODUCED: "publish", REPLICATED: "publish", PARKED: "park", FIRED: "park", CANCELLED: "end", DELIVERED: "process", REDELIVERED: "process", ACKNOWLEDGED: "process", COMMITTED_PAST: "commit", RELEASED: "wait", REJECTED: "end", LOCK_EXPIRED: "end", DEAD_LETTERED: "end", EXPIRED: "end" };
 const WORDS = {
   PRODUCED: "Produced",
-  REPLICATED: "Committed to the log",
+  REPLICATED: "Replicated",
   PARKED: "Parked",
   FIRED: "Came into the log",
   CANCELLED: "Cancelled",

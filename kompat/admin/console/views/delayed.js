@@ -5,7 +5,7 @@ import { delayedList } from "../components/delayed-list.js";
 import { button, figures, flushCard, head, link } from "../components/parts.js";
 import { empty, show } from "../components/states.js";
 import { table, tableState } from "../components/table.js";
-import { bytes, number, relative } from "../format.js";
+import { bytes, due, number } from "../format.js";
 import { h } from "../vdom.js";
 
 export default function delayed(page) {
@@ -23,14 +23,14 @@ export default function delayed(page) {
   const columns = [
     { name: "topic", label: "Topic", class: "name fill", value: (row) => row.topic, cell: (row) => h("button", { type: "button", class: "link", onclick: () => choose(row.topic) }, row.topic) },
     { name: "waiting", label: "Waiting", isNumber: true, value: (row) => row.waiting, cell: (row) => number(row.waiting) },
-    { name: "next", label: "Next", isNumber: true, value: (row) => row.nextDueTimestamp, cell: (row) => relative(row.nextDueTimestamp) },
+    { name: "next", label: "Next", isNumber: true, value: (row) => row.nextDueTimestamp, cell: (row) => due(row.nextDueTimestamp) },
     { name: "bytes", label: "Size", isNumber: true, isWide: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
   ];
   const draw = (items) => {
     if (items.length === 0) return empty("Nothing waits", "Records with a kompat-delay-ms or kompat-deliver-at header wait for their time before they are in the log.");
     return table({ page, state: rows, label: "Topics with delayed records", columns, rows: items, key: (row) => row.topic, onopen: (row) => choose(row.topic), isOpen: (row) => row.topic === state.topic });
   };
-  const sum = (told) => figures(["Waiting", number(told.waiting)], ["In open transactions", number(told.undecided)], ["Size", bytes(told.bytes)], ["Next", told.nextDueTimestamp ? relative(told.nextDueTimestamp) : "–"]);
+  const sum = (told) => figures(["Waiting", number(told.waiting)], ["In open transactions", number(told.undecided)], ["Size", bytes(told.bytes)], ["Next", told.nextDueTimestamp ? due(told.nextDueTimestamp) : "–"]);
   return () => [
     head({ title: "Delayed" }),
     show(totals, sum, 2),
