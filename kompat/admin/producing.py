@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kompat.admin.messages import size_of
 from kompat.admin.problems import invalid
 from kompat.admin.route import Call
 from kompat.errors import ErrorCode, KafkaError
@@ -19,6 +20,8 @@ from kompat.types import ZERO_UUID, NodeId
 
 ALL = -1
 PATIENCE_MS = 30_000
+BATCH_BYTES = 512 << 10  # half of what a topic takes at once, unless it says otherwise
+RECORD_BYTES = 32  # of a record beside what it holds
 
 _turns = itertools.count()  # who has no key goes to the next partition
 
@@ -80,13 +83,45 @@ def partition_for(key: bytes | None, count: int, turn: int) -> int:
 async def _send(
     call: Call, node: NodeId, topic: str, records: Sequence[Record], led: Mapping[int, Sequence[int]]
 ) -> dict[int, Sent]:
-    data = [PartitionData(partition, _batch([records[place] for place in places])) for partition, places in led.items()]
-    request = ProduceRequest(None, ALL, PATIENCE_MS, [TopicData(topic, ZERO_UUID, data)])
-    response = await call.send(request, to=node)
+    """In batches, one after the other: each partition's records stay in order."""
+    waiting = {partition: deque(_chunks(records, places)) for partition, places in led.items()}
     found: dict[int, Sent] = {}
-    for answer in response.responses[0].partition_responses:
-        for step, place in enumerate(led[answer.index]):
-            found[place] = _outcome(answer, step, records[place])
+    while waiting:
+        heads = {partition: chunks[0] for partition, chunks in waiting.items()}
+        data = [PartitionData(partition, _batch([records[p] for p in places])) for partition, places in heads.items()]
+        request = ProduceRequest(None, ALL, PATIENCE_MS, [TopicData(topic, ZERO_UUID, data)])
+        for answer in (await call.send(request, to=node)).responses[0].partition_responses:
+            chunks, places = waiting[answer.index], heads[answer.index]
+            refused, again = _judged(answer, places)
+            found.update({places[step]: _outcome(answer, step, records[places[step]]) for step in refused})
+            chunks.popleft()
+            chunks.extendleft(reversed(again))
+            if not chunks:
+                del waiting[answer.index]
+    return found
+
+
+def _judged(answer: Any, places: list[int]) -> tuple[Sequence[int], list[list[int]]]:
+    """Which of a batch's records are settled, and which are sent again. A batch is taken as a whole, or nothing of it is."""
+    everything = range(len(places))
+    bad = {each.batch_index for each in answer.record_errors or ()}
+    if answer.error_code and 0 < len(bad) < len(places):  # the others are good
+        return sorted(bad), [[place for step, place in enumerate(places) if step not in bad]]
+    if answer.error_code == ErrorCode.MESSAGE_TOO_LARGE and len(places) > 1:
+        middle = len(places) // 2
+        return (), [places[:middle], places[middle:]]
+    return everything, []
+
+
+def _chunks(records: Sequence[Record], places: Sequence[int]) -> list[list[int]]:
+    found: list[list[int]] = [[]]
+    size = 0
+    for place in places:
+        size += size_of(records[place]) + RECORD_BYTES
+        if size > BATCH_BYTES and found[-1]:
+            found.append([])
+            size = size_of(records[place])
+        found[-1].append(place)
     return found
 
 
