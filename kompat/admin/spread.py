@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kompat.admin.route import Call
@@ -12,6 +12,7 @@ from kompat.errors import ErrorCode
 from kompat.protocol.messages import DescribeLogDirsRequest, ListOffsetsRequest
 from kompat.types import LogId, NodeId
 
+AT_A_TIME = 200  # partitions
 LATEST, EARLIEST = -1, -2
 # Not a consumer: what is held back for consumers until they ask stays so.
 OBSERVER = -2
@@ -57,13 +58,39 @@ def by_leader(call: Call, wanted: Partitions) -> dict[NodeId, dict[str, list[int
     return found
 
 
+async def _in_pieces(call: Call, wanted: Partitions, request: Callable[[Mapping[str, list[int]]], Any]) -> list[Any]:
+    """The responses of all leaders, each asked for some partitions at a time: others get their turn in between."""
+
+    async def ask(node: NodeId, led: Mapping[str, list[int]]) -> list[Any]:
+        responses = []
+        for piece in pieces(led):
+            responses.append(await call.send(request(piece), to=node))
+            await asyncio.sleep(0)
+        return responses
+
+    found = await together(ask(node, led) for node, led in by_leader(call, wanted).items())
+    return [response for responses in found for response in responses]
+
+
+def pieces(led: Mapping[str, list[int]], most: int = AT_A_TIME) -> Iterator[dict[str, list[int]]]:
+    piece: dict[str, list[int]] = {}
+    size = 0
+    for topic, indexes in led.items():
+        for start in range(0, len(indexes), most):
+            part = indexes[start : start + most]
+            if size and size + len(part) > most:
+                yield piece
+                piece, size = {}, 0
+            piece[topic] = part
+            size += len(part)
+    if piece:
+        yield piece
+
+
 async def offsets(call: Call, wanted: Partitions, timestamp: int, *, isolation: int = 0) -> dict[Place, int]:
     """The offsets at a time, or at a place that has a negative number, as leaders tell them. What cannot be told is left out."""
 
-    async def ask(node: NodeId, led: Mapping[str, list[int]]) -> Any:
-        return await call.send(_list_offsets(led, timestamp, isolation), to=node)
-
-    responses = await together(ask(node, led) for node, led in by_leader(call, wanted).items())
+    responses = await _in_pieces(call, wanted, lambda led: _list_offsets(led, timestamp, isolation))
     return {
         (topic.name, each.partition_index): each.offset
         for response in responses
@@ -88,14 +115,14 @@ def _list_offsets(wanted: Mapping[str, list[int]], timestamp: int, isolation: in
 async def sizes(call: Call, wanted: Partitions) -> dict[Place, int]:
     """The bytes of partitions' logs where they are led. Empty for whoever may not know."""
 
-    async def ask(node: NodeId, led: Mapping[str, list[int]]) -> Any:
-        asked = [
-            DescribeLogDirsRequest.DescribableLogDirTopic(topic=name, partitions=indexes)
-            for name, indexes in led.items()
-        ]
-        return await call.send(DescribeLogDirsRequest(topics=asked), to=node)
-
-    responses = await together(ask(node, led) for node, led in by_leader(call, wanted).items())
+    kind = DescribeLogDirsRequest.DescribableLogDirTopic
+    responses = await _in_pieces(
+        call,
+        wanted,
+        lambda led: DescribeLogDirsRequest(
+            topics=[kind(topic=name, partitions=indexes) for name, indexes in led.items()]
+        ),
+    )
     return {
         (topic.name, each.partition_index): each.partition_size
         for response in responses
