@@ -18,15 +18,13 @@ Counter = Callable[[ApiMeter, Any], None]
 CODE = "error_code"
 
 
-_COUNTERS: dict[type[Any], Counter] = {}
+COUNTERS: dict[type[Any], Counter] = {}  # by the answers' class, as they are needed
 
 
-def count_errors(meter: ApiMeter, response: type[Any], answer: Any) -> None:
-    """Of an answer of this class."""
-    count = _COUNTERS.get(response)
-    if count is None:
-        count = _COUNTERS[response] = _counter(response)
-    count(meter, answer)
+def counter_of(response: type[Any]) -> Counter:
+    """What counts the errors in answers of a class."""
+    counter = COUNTERS[response] = _counter(response)
+    return counter
 
 
 def _counter(response: type[Any]) -> Counter:

@@ -9,7 +9,7 @@ from kompat.handlers import APIS
 from kompat.handlers.base import Api
 from kompat.meters import ApiMeter
 from kompat.protocol.codec import decode_request
-from kompat.server.error_codes import count_errors
+from kompat.server.error_codes import counter_of
 from tests.handlers import samples
 
 
@@ -24,7 +24,7 @@ def test_the_failure_of_every_api_is_counted_under_its_code(api: Api) -> None:  
     request = api.decode(version, body) if api.decode is not None else decode_request(api.request, version, body)
     meter = ApiMeter(api.name)
 
-    count_errors(meter, api.response, api.failure(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
+    counter_of(api.response)(meter, api.failure(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
 
     assert set(meter.errors) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
     assert meter.errors[ErrorCode.CLUSTER_AUTHORIZATION_FAILED] >= 1
@@ -34,6 +34,6 @@ def test_the_failure_of_every_api_is_counted_under_its_code(api: Api) -> None:  
 def test_a_default_answer_has_no_error(api: Api) -> None:  # type: ignore[type-arg]
     meter = ApiMeter(api.name)
 
-    count_errors(meter, api.response, api.response())
+    counter_of(api.response)(meter, api.response())
 
     assert not meter.errors
