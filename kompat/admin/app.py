@@ -159,9 +159,10 @@ def _refuse_other_sites(request: Request) -> None:
     """A page from elsewhere must not have a browser change anything here, with whatever the browser knows."""
     if request.method in SAFE:
         return
-    origin = request.headers.get("origin")
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    # Where the browser does not say it itself, the addresses are compared; a proxy may have changed one of them.
     is_foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-    if is_foreign or request.headers.get("sec-fetch-site") in OTHER_SITES:
+    if site in OTHER_SITES or (site is None and is_foreign):
         raise Problem(
             FORBIDDEN, "The request comes from a page of another site. Only the broker's own pages may send it."
         )

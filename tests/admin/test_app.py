@@ -158,3 +158,21 @@ async def test_who_does_not_get_on_is_cut_off() -> None:
     finally:
         await serving.close(1)
         bound.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"origin": "http://broker"}, 200),
+        ({"origin": "http://elsewhere"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "https://proxy", "sec-fetch-site": "same-origin"}, 200),
+        ({"origin": "http://broker", "sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+    ],
+)
+async def test_pages_from_elsewhere_change_nothing(
+    client: httpx.AsyncClient, headers: dict[str, str], status: int
+) -> None:
+    assert (await client.post("/echo", json={"text": "x"}, headers=headers)).status_code == status
