@@ -135,6 +135,7 @@ def test_what_was_acknowledged_before_a_backup_is_in_it(broker: Broker, tmp_path
         assert numbers_in(again.bootstrap, topic) == {p: found[p] + more.acknowledged[p] for p in found}
 
 
+@pytest.mark.timeout(300)
 def test_a_cluster_comes_back_from_backups_of_all_its_brokers(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path / "cluster", {}, http=True)
     try:
