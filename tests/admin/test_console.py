@@ -22,7 +22,7 @@ MARKUP = (
     "srcdoc",
     "DOMParser",
 )
-LINES = 300
+LINES = 400
 
 
 def test_the_page_loads_files_that_are_there_and_nothing_else() -> None:

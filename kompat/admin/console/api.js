@@ -66,7 +66,13 @@ async function send(method, address, { query, body, signal, headers = {} }) {
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
   }
-  const options = { method, signal, headers: { accept: "application/json", ...headers }, credentials: "omit", cache: "no-store" };
+  const options = {
+    method,
+    signal,
+    headers: { accept: "application/json", ...headers },
+    credentials: "omit",
+    cache: "no-store",
+  };
   if (body !== undefined) {
     options.headers["content-type"] = "application/json";
     options.body = JSON.stringify(body);
@@ -85,7 +91,10 @@ async function reach(url, options) {
     return await fetch(url, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem({ title: "The broker cannot be reached", detail: `Nothing answers at ${url.host}. Is the broker running?` });
+    throw new Problem({
+      title: "The broker cannot be reached",
+      detail: `Nothing answers at ${url.host}. Is the broker running?`,
+    });
   }
 }
 
@@ -104,9 +113,18 @@ async function problemOf(response) {
   const { status } = response;
   try {
     const told = await response.json();
-    return new Problem({ title: told.title ?? response.statusText, detail: told.detail, code: told.code ?? null, status });
+    return new Problem({
+      title: told.title ?? response.statusText,
+      detail: told.detail,
+      code: told.code ?? null,
+      status,
+    });
   } catch {
-    return new Problem({ title: response.statusText || `Status ${status}`, detail: `The broker answered ${status} without a reason.`, status });
+    return new Problem({
+      title: response.statusText || `Status ${status}`,
+      detail: `The broker answered ${status} without a reason.`,
+      status,
+    });
   }
 }
 

@@ -56,22 +56,77 @@ function drawShell() {
     h(
       "header",
       { class: "bar" },
-      h("button", { type: "button", class: "quiet icon-only menu-button", "aria-label": "Menu", "aria-expanded": String(state.isMenuOpen), "aria-controls": "menu", onclick: () => toggleMenu() }, icon(state.isMenuOpen ? "close" : "menu")),
-      h("a", { class: "brand", href: to([]) }, h("img", { src: "console/icon.svg", alt: "", width: 22, height: 22 }), "kompat"),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet icon-only menu-button",
+          "aria-label": "Menu",
+          "aria-expanded": String(state.isMenuOpen),
+          "aria-controls": "menu",
+          onclick: () => toggleMenu(),
+        },
+        icon(state.isMenuOpen ? "close" : "menu"),
+      ),
+      h(
+        "a",
+        { class: "brand", href: to([]) },
+        h("img", { src: "console/icon.svg", alt: "", width: 22, height: 22 }),
+        "kompat",
+      ),
       h("span", { class: "cluster-name", title: state.cluster ?? null }, state.cluster ?? ""),
       state.isReachable ? null : h("span", { class: "badge bad", role: "status" }, "broker unreachable"),
       h(
         "div",
         { class: "bar-end" },
-        user === null ? null : h("button", { type: "button", class: "quiet", title: "Sign out", onclick: () => (signOut(), location.reload()) }, icon("user"), h("span", { class: "wide-only" }, user)),
-        h("button", { type: "button", class: "quiet icon-only wide-only", "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)", onclick: helpDialog }, icon("keyboard")),
-        h("button", { type: "button", class: "quiet icon-only", "aria-label": current === "dark" ? "Light theme" : "Dark theme", title: current === "dark" ? "Light theme" : "Dark theme", onclick: switchTheme }, icon(current === "dark" ? "sun" : "moon")),
+        user === null
+          ? null
+          : h(
+              "button",
+              { type: "button", class: "quiet", title: "Sign out", onclick: () => (signOut(), location.reload()) },
+              icon("user"),
+              h("span", { class: "wide-only" }, user),
+            ),
+        h(
+          "button",
+          {
+            type: "button",
+            class: "quiet icon-only wide-only",
+            "aria-label": "Keyboard shortcuts",
+            title: "Keyboard shortcuts (?)",
+            onclick: helpDialog,
+          },
+          icon("keyboard"),
+        ),
+        h(
+          "button",
+          {
+            type: "button",
+            class: "quiet icon-only",
+            "aria-label": current === "dark" ? "Light theme" : "Dark theme",
+            title: current === "dark" ? "Light theme" : "Dark theme",
+            onclick: switchTheme,
+          },
+          icon(current === "dark" ? "sun" : "moon"),
+        ),
       ),
     ),
     h(
       "nav",
       { class: state.isMenuOpen ? "menu is-open" : "menu", id: "menu", "aria-label": "Sections" },
-      SECTIONS.map(([name, label, symbol, key]) => h("a", { href: to(name ? [name] : []), "aria-current": name === state.section ? "page" : null, onclick: () => toggleMenu(false) }, icon(symbol), h("span", null, label), h("kbd", { "aria-hidden": "true" }, `g ${key}`))),
+      SECTIONS.map(([name, label, symbol, key]) =>
+        h(
+          "a",
+          {
+            href: to(name ? [name] : []),
+            "aria-current": name === state.section ? "page" : null,
+            onclick: () => toggleMenu(false),
+          },
+          icon(symbol),
+          h("span", null, label),
+          h("kbd", { "aria-hidden": "true" }, `g ${key}`),
+        ),
+      ),
       h("footer", null, h("a", { href: "docs" }, "REST interface"), h("span", { class: "muted" }, state.version ?? "")),
     ),
   );

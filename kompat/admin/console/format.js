@@ -11,7 +11,8 @@ const isMissing = (value) => value === null || value === undefined || Number.isN
 export const number = (value) => (isMissing(value) ? NOTHING : WHOLE.format(value));
 
 /** For axes and tiles: 12.3K. */
-export const short = (value) => (isMissing(value) ? NOTHING : Math.abs(value) < 10 ? FRACTION.format(value) : SHORT.format(value));
+export const short = (value) =>
+  isMissing(value) ? NOTHING : Math.abs(value) < 10 ? FRACTION.format(value) : SHORT.format(value);
 
 export function bytes(value) {
   if (isMissing(value)) return NOTHING;

@@ -54,7 +54,7 @@ export function moveRow(step) {
   const at = rows.findIndex((row) => row.contains(document.activeElement) || row === document.activeElement);
   const next = rows[at === -1 ? (step > 0 ? 0 : rows.length - 1) : at + step];
   if (!next) return;
-  const target = next.matches("a, button") ? next : next.querySelector("a, button, input") ?? next;
+  const target = next.matches("a, button") ? next : (next.querySelector("a, button, input") ?? next);
   target.focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
 }

@@ -18,7 +18,9 @@ export function startRouter(table, root, onChange) {
 
 /** The address of a view; names are escaped, a query's empty values left out. */
 export function to(names, query = {}) {
-  const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined));
+  const search = new URLSearchParams(
+    Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined),
+  );
   const path = names.map((name) => encodeURIComponent(name)).join("/");
   return `#/${path}${search.size > 0 ? `?${search}` : ""}`;
 }

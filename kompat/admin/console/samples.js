@@ -30,6 +30,8 @@ export class Samples {
   }
 
   line(field) {
-    return this.#samples.map((sample) => [sample.at, sample[field] ?? sample.latency?.[field] ?? null]).filter(([, value]) => value !== null);
+    return this.#samples
+      .map((sample) => [sample.at, sample[field] ?? sample.latency?.[field] ?? null])
+      .filter(([, value]) => value !== null);
   }
 }

@@ -61,7 +61,9 @@ class BarChart extends HTMLElement {
     if (event.key === "Enter") this.#pick();
     if (!step || this.#bars.length === 0) return;
     event.preventDefault();
-    this.#moveTo(Math.max(0, Math.min(this.#bars.length - 1, (this.#at ?? (step > 0 ? -1 : this.#bars.length)) + step)));
+    this.#moveTo(
+      Math.max(0, Math.min(this.#bars.length - 1, (this.#at ?? (step > 0 ? -1 : this.#bars.length)) + step)),
+    );
   }
 
   #told() {
@@ -85,9 +87,29 @@ class BarChart extends HTMLElement {
       h(
         "svg",
         { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, "aria-hidden": "true" },
-        [0, 1].map((part) => h("g", { class: "grid" }, h("line", { x1: LEFT, x2: width, y1: y(part * most), y2: y(part * most) }), h("text", { x: LEFT - 6, y: y(part * most) + 4, "text-anchor": "end" }, part * most))),
-        this.#bars.map(({ count }, at) => h("rect", { class: at === this.#at ? "due is-at" : "due", x: LEFT + at * step + 0.5, width: Math.max(1, step - 1), y: count > 0 ? Math.min(y(count), y(0) - 2) : y(0), height: count > 0 ? Math.max(2, y(0) - y(count)) : 0 })),
-        this.#bars.length > 0 ? [h("text", { class: "tick", x: LEFT, y: HEIGHT - 4 }, moment(this.#bars[0].from)), h("text", { class: "tick", x: width, y: HEIGHT - 4, "text-anchor": "end" }, moment(this.#bars.at(-1).to))] : null,
+        [0, 1].map((part) =>
+          h(
+            "g",
+            { class: "grid" },
+            h("line", { x1: LEFT, x2: width, y1: y(part * most), y2: y(part * most) }),
+            h("text", { x: LEFT - 6, y: y(part * most) + 4, "text-anchor": "end" }, part * most),
+          ),
+        ),
+        this.#bars.map(({ count }, at) =>
+          h("rect", {
+            class: at === this.#at ? "due is-at" : "due",
+            x: LEFT + at * step + 0.5,
+            width: Math.max(1, step - 1),
+            y: count > 0 ? Math.min(y(count), y(0) - 2) : y(0),
+            height: count > 0 ? Math.max(2, y(0) - y(count)) : 0,
+          }),
+        ),
+        this.#bars.length > 0
+          ? [
+              h("text", { class: "tick", x: LEFT, y: HEIGHT - 4 }, moment(this.#bars[0].from)),
+              h("text", { class: "tick", x: width, y: HEIGHT - 4, "text-anchor": "end" }, moment(this.#bars.at(-1).to)),
+            ]
+          : null,
       ),
     );
   }

@@ -31,13 +31,23 @@ class BytesView extends HTMLElement {
       render(this, h("p", { class: "muted" }, "null: a tombstone"));
       return;
     }
-    const modes = [isJson(content) ? "JSON" : null, content.encoding === "base64" ? null : "Text", "Hex"].filter(Boolean);
+    const modes = [isJson(content) ? "JSON" : null, content.encoding === "base64" ? null : "Text", "Hex"].filter(
+      Boolean,
+    );
     const mode = modes.includes(this.#chosen) ? this.#chosen : modes[0];
-    const choice = modes.map((each) => h("button", { type: "button", "aria-pressed": String(each === mode), onclick: () => this.#choose(each) }, each));
+    const choice = modes.map((each) =>
+      h("button", { type: "button", "aria-pressed": String(each === mode), onclick: () => this.#choose(each) }, each),
+    );
     const copy = h("button", { type: "button", class: "quiet", onclick: () => this.#copy() }, "Copy");
     render(
       this,
-      h("div", { class: "bytes-bar" }, h("div", { class: "segments", role: "group", "aria-label": `Show the ${this.what.toLowerCase()} as` }, choice), h("span", { class: "muted" }, size(bytes.length)), copy),
+      h(
+        "div",
+        { class: "bytes-bar" },
+        h("div", { class: "segments", role: "group", "aria-label": `Show the ${this.what.toLowerCase()} as` }, choice),
+        h("span", { class: "muted" }, size(bytes.length)),
+        copy,
+      ),
       h("pre", { class: "bytes", tabindex: "0", "aria-label": `${this.what} as ${mode}` }, this.#body(mode, bytes)),
     );
   }
@@ -47,7 +57,9 @@ class BytesView extends HTMLElement {
     if (mode === "Text") return bytes.length === 0 ? h("span", { class: "muted" }, "empty") : this.#content.text;
     const pieces = prettyJson(this.#content.text);
     if (pieces.length > MOST_PIECES) return pieces.map(([, text]) => text).join("");
-    return pieces.map(([kind, text]) => (kind === "space" || kind === "mark" ? text : h("span", { class: `json-${kind}` }, text)));
+    return pieces.map(([kind, text]) =>
+      kind === "space" || kind === "mark" ? text : h("span", { class: `json-${kind}` }, text),
+    );
   }
 
   #choose(mode) {

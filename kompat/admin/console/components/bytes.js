@@ -40,7 +40,9 @@ export function hexDump(bytes) {
     const part = bytes.subarray(at, at + 16);
     const numbers = Array.from(part, (byte) => byte.toString(16).padStart(2, "0"));
     const letters = Array.from(part, (byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")).join("");
-    lines.push(`${at.toString(16).padStart(6, "0")}  ${numbers.slice(0, 8).join(" ").padEnd(23)}  ${numbers.slice(8).join(" ").padEnd(23)}  ${letters}`);
+    lines.push(
+      `${at.toString(16).padStart(6, "0")}  ${numbers.slice(0, 8).join(" ").padEnd(23)}  ${numbers.slice(8).join(" ").padEnd(23)}  ${letters}`,
+    );
   }
   if (bytes.length > MOST_HEX) lines.push(`… ${bytes.length - MOST_HEX} bytes more`);
   return lines.join("\n");

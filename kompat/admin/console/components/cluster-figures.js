@@ -5,16 +5,27 @@ import { figures } from "./parts.js";
 
 const sum = (values) => values.reduce((all, value) => all + (value ?? 0), 0);
 
-export function clusterFigures(cluster, { waiting = null, letters = null, connections = null } = {}) {
+export function clusterFigures(cluster, { waiting = null, letters = null, connections = null, isOfAll = false } = {}) {
   const { brokers } = cluster;
   const alive = brokers.filter((each) => each.isAlive).length;
   const open = letters === null ? null : sum(letters.map((each) => each.letters - each.redriven));
   return figures(
-    ["Brokers", `${alive} of ${brokers.length}`, `controller is ${cluster.controller ?? "none"}`, alive < brokers.length ? "bad" : ""],
+    [
+      "Brokers",
+      `${alive} of ${brokers.length}`,
+      `controller is ${cluster.controller ?? "none"}`,
+      alive < brokers.length ? "bad" : "",
+    ],
     ["Partitions led", number(sum(brokers.map((each) => each.leads)))],
     ["Replicas", number(sum(brokers.map((each) => each.replicas)))],
-    connections === null ? null : ["Connections", number(connections), "of this broker"],
-    waiting === null ? null : ["Delayed", number(waiting.waiting), waiting.nextDueTimestamp ? `next ${due(waiting.nextDueTimestamp)}` : "nothing is due"],
+    connections === null ? null : ["Connections", number(connections), isOfAll ? "of all brokers" : "of this broker"],
+    waiting === null
+      ? null
+      : [
+          "Delayed",
+          number(waiting.waiting),
+          waiting.nextDueTimestamp ? `next ${due(waiting.nextDueTimestamp)}` : "nothing is due",
+        ],
     open === null ? null : ["Dead letters", number(open), "not redriven", open > 0 ? "warn" : ""],
   );
 }

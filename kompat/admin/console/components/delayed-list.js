@@ -12,7 +12,12 @@ import { empty, show } from "./states.js";
 import { table } from "./table.js";
 import { toast } from "./toast.js";
 
-const HORIZONS = [["300000", "5 minutes"], ["3600000", "1 hour"], ["86400000", "1 day"], ["604800000", "7 days"]];
+const HORIZONS = [
+  ["300000", "5 minutes"],
+  ["3600000", "1 hour"],
+  ["86400000", "1 day"],
+  ["604800000", "7 days"],
+];
 const BARS = 60;
 const PAGE = 100;
 
@@ -32,7 +37,13 @@ export function delayedList(page, topic) {
     state.range = range;
     again();
   };
-  return { reload: again, draw: () => [card(null, chart(page, state, timeline, pick, again)), rows({ page, topic, state, list, reload, pick })] };
+  return {
+    reload: again,
+    draw: () => [
+      card(null, chart(page, state, timeline, pick, again)),
+      rows({ page, topic, state, list, reload, pick }),
+    ],
+  };
 }
 
 async function loadTimeline(topic, state, signal) {
@@ -44,7 +55,11 @@ async function loadTimeline(topic, state, signal) {
 
 async function loadList(topic, state, signal) {
   if (topic === null) return [];
-  const told = await get(path`/v1/topics/${topic}/delayed`, { limit: PAGE, cursor: state.cursors.at(-1), from: state.range?.from, to: state.range?.to }, { signal });
+  const told = await get(
+    path`/v1/topics/${topic}/delayed`,
+    { limit: PAGE, cursor: state.cursors.at(-1), from: state.range?.from, to: state.range?.to },
+    { signal },
+  );
   state.next = told.nextCursor ?? null;
   return told.items;
 }
@@ -52,7 +67,12 @@ async function loadList(topic, state, signal) {
 function chart(page, state, timeline, pick, again) {
   const label = "What is due";
   return [
-    h("div", { class: "toolbar" }, h("h2", { class: "grow" }, label), select(state, "horizon", HORIZONS, () => ((state.range = null), again()), { "aria-label": "How far ahead" })),
+    h(
+      "div",
+      { class: "toolbar" },
+      h("h2", { class: "grow" }, label),
+      select(state, "horizon", HORIZONS, () => ((state.range = null), again()), { "aria-label": "How far ahead" }),
+    ),
     show(timeline, (bars) => h("bar-chart", { label, noun: "record", onpick: pick, bars }), 3),
   ];
 }
@@ -61,28 +81,99 @@ function rows({ page, topic, state, list, reload, pick }) {
   const name = topic();
   const change = { topic: name, reload };
   const columns = [
-    { name: "due", label: "Due", class: "fit", cell: (row) => h("time", { title: time(row.dueTimestamp) }, due(row.dueTimestamp)) },
+    {
+      name: "due",
+      label: "Due",
+      class: "fit",
+      cell: (row) => h("time", { title: time(row.dueTimestamp) }, due(row.dueTimestamp)),
+    },
     { name: "at", label: "At", isWide: true, class: "fit", cell: (row) => moment(row.dueTimestamp) },
     { name: "slot", label: "Slot", isWide: true, class: "fit", cell: (row) => `${row.partition}/${row.offset}` },
-    { name: "key", label: "Key", isWide: true, class: "clip key-cell mono", cell: (row) => (row.key === null ? "–" : preview(keyOf(row), 80)) },
-    { name: "value", label: "Value", class: "clip fill mono", cell: (row) => [preview(valueOf(row)), " ", row.scheduleId ? badge(row.scheduleId, "violet") : null, row.state && row.state !== "waiting" ? badge(row.state, "warn") : null] },
-    { name: "actions", label: "", class: "fit", cell: (row) => h("span", { class: "row-actions" }, button("Move", () => reschedule(row, change), { tone: "small", label: `Reschedule ${row.partition}/${row.offset}` }), button("Cancel", () => cancel(row, change), { tone: "small danger", label: `Cancel ${row.partition}/${row.offset}` })) },
+    {
+      name: "key",
+      label: "Key",
+      isWide: true,
+      class: "clip key-cell mono",
+      cell: (row) => (row.key === null ? "–" : preview(keyOf(row), 80)),
+    },
+    {
+      name: "value",
+      label: "Value",
+      class: "clip fill mono",
+      cell: (row) => [
+        preview(valueOf(row)),
+        " ",
+        row.scheduleId ? badge(row.scheduleId, "violet") : null,
+        row.state && row.state !== "waiting" ? badge(row.state, "warn") : null,
+      ],
+    },
+    {
+      name: "actions",
+      label: "",
+      class: "fit",
+      cell: (row) =>
+        h(
+          "span",
+          { class: "row-actions" },
+          button("Move", () => reschedule(row, change), {
+            tone: "small",
+            label: `Reschedule ${row.partition}/${row.offset}`,
+          }),
+          button("Cancel", () => cancel(row, change), {
+            tone: "small danger",
+            label: `Cancel ${row.partition}/${row.offset}`,
+          }),
+        ),
+    },
   ];
   const draw = (items) => {
-    if (items.length === 0 && state.cursors.length === 1) return empty("Nothing waits here", state.range ? "Nothing is due in this time." : "Records with a kompat-delay-ms or kompat-deliver-at header wait here for their time.");
-    return table({ page, state: null, label: "Delayed records", columns, rows: items, key: (row) => `${row.partition}-${row.offset}`, onopen: (row) => look(row, name) });
+    if (items.length === 0 && state.cursors.length === 1)
+      return empty(
+        "Nothing waits here",
+        state.range
+          ? "Nothing is due in this time."
+          : "Records with a kompat-delay-ms or kompat-deliver-at header wait here for their time.",
+      );
+    return table({
+      page,
+      state: null,
+      label: "Delayed records",
+      columns,
+      rows: items,
+      key: (row) => `${row.partition}-${row.offset}`,
+      onopen: (row) => look(row, name),
+    });
   };
   const older = () => (state.cursors.push(state.next), list.reload());
   const newer = () => (state.cursors.pop(), list.reload());
   return [
-    state.range ? h("div", { class: "toolbar" }, badge(`${moment(state.range.from)} to ${moment(state.range.to)}`, "accent"), button("Show all", () => pick(null), { tone: "small" })) : null,
+    state.range
+      ? h(
+          "div",
+          { class: "toolbar" },
+          badge(`${moment(state.range.from)} to ${moment(state.range.to)}`, "accent"),
+          button("Show all", () => pick(null), { tone: "small" }),
+        )
+      : null,
     flushCard(null, show(list, draw, 6)),
-    state.next !== null || state.cursors.length > 1 ? h("div", { class: "toolbar pager" }, h("span", { class: "muted" }, `Page ${state.cursors.length}`), button("Before", newer, { isDisabled: state.cursors.length === 1 }), button("Next", older, { isDisabled: state.next === null })) : null,
+    state.next !== null || state.cursors.length > 1
+      ? h(
+          "div",
+          { class: "toolbar pager" },
+          h("span", { class: "muted" }, `Page ${state.cursors.length}`),
+          button("Before", newer, { isDisabled: state.cursors.length === 1 }),
+          button("Next", older, { isDisabled: state.next === null }),
+        )
+      : null,
   ];
 }
 
 function look(row, topic) {
-  openDialog({ title: `${topic} / ${row.partition} / ${row.offset}, due ${due(row.dueTimestamp)}`, isDrawer: true, draw: () => messageParts({ ...row, timestamp: row.timestamp ?? row.dueTimestamp }) });
+  openDialog({
+    title: `${topic} / ${row.partition} / ${row.offset}, due ${due(row.dueTimestamp)}`,
+    isDrawer: true,
+    draw: () => messageParts({ ...row, timestamp: row.timestamp ?? row.dueTimestamp }),
+  });
 }
 
 async function cancel(row, { topic, reload }) {
@@ -99,7 +190,8 @@ async function cancel(row, { topic, reload }) {
 function reschedule(row, { topic, reload }) {
   const given = { how: "at", at: toInput(row.dueTimestamp), delay: "" };
   const save = async () => {
-    const change = given.how === "at" ? { deliverAt: new Date(fromInput(given.at)).toISOString() } : { delay: given.delay.trim() };
+    const change =
+      given.how === "at" ? { deliverAt: new Date(fromInput(given.at)).toISOString() } : { delay: given.delay.trim() };
     await patch(path`/v1/topics/${topic}/delayed/${row.partition}/${row.offset}`, change);
     toast(`${row.partition}/${row.offset} is moved`);
     reload();
@@ -109,10 +201,27 @@ function reschedule(row, { topic, reload }) {
       "form",
       { onsubmit: (event) => (event.preventDefault(), dialog.submit(save)) },
       h("p", { class: "muted" }, `It is due ${due(row.dueTimestamp)}, at ${time(row.dueTimestamp)}.`),
-      field("Deliver", select(given, "how", [["at", "at a time"], ["delay", "after a delay, from now"]], dialog.redraw)),
-      given.how === "at" ? field("Time", input(given, "at", { type: "datetime-local", step: 1, required: true })) : field("Delay", input(given, "delay", { placeholder: "30s, 1m30s, 2h", required: true })),
-      h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Move")),
+      field(
+        "Deliver",
+        select(
+          given,
+          "how",
+          [
+            ["at", "at a time"],
+            ["delay", "after a delay, from now"],
+          ],
+          dialog.redraw,
+        ),
+      ),
+      given.how === "at"
+        ? field("Time", input(given, "at", { type: "datetime-local", step: 1, required: true }))
+        : field("Delay", input(given, "delay", { placeholder: "30s, 1m30s, 2h", required: true })),
+      h(
+        "div",
+        { class: "actions end" },
+        button("Cancel", () => dialog.close()),
+        h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Move"),
+      ),
     );
   openDialog({ title: `Move ${row.partition}/${row.offset}`, draw });
 }
-

@@ -51,7 +51,11 @@ function withResolvers() {
 }
 
 function frame(id, title, dialog, draw) {
-  const close = h("button", { type: "button", class: "quiet icon-only", "aria-label": "Close", onclick: () => dialog.close() }, icon("close"));
+  const close = h(
+    "button",
+    { type: "button", class: "quiet icon-only", "aria-label": "Close", onclick: () => dialog.close() },
+    icon("close"),
+  );
   return h(
     "div",
     { class: "dialog-frame" },
@@ -80,13 +84,27 @@ export function confirm({ title, text, action, typed = null, isDanger = true, ru
             "label",
             { class: "field" },
             h("span", null, "Type ", h("code", null, typed), " to confirm"),
-            h("input", { "data-first": true, autocomplete: "off", spellcheck: "false", value: entered, oninput: (event) => ((entered = event.target.value), dialog.redraw()) }),
+            h("input", {
+              "data-first": true,
+              autocomplete: "off",
+              spellcheck: "false",
+              value: entered,
+              oninput: (event) => ((entered = event.target.value), dialog.redraw()),
+            }),
           ),
       h(
         "div",
         { class: "actions end" },
         h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
-        h("button", { type: "submit", class: isDanger ? "danger" : "primary", disabled: dialog.isBusy || (typed !== null && entered !== typed) }, action),
+        h(
+          "button",
+          {
+            type: "submit",
+            class: isDanger ? "danger" : "primary",
+            disabled: dialog.isBusy || (typed !== null && entered !== typed),
+          },
+          action,
+        ),
       ),
     );
   return openDialog({ title, draw }).closed.then((value) => value !== null);

@@ -72,23 +72,59 @@ class LineChart extends HTMLElement {
     if (!this.isConnected) return;
     const width = Math.max(200, this.clientWidth);
     const { from, to } = this.#times();
-    const most = niceMost(Math.max(0, ...this.#series.flatMap(({ points }) => points.filter(([time]) => time >= from).map(([, value]) => value ?? 0))), this.base);
+    const most = niceMost(
+      Math.max(
+        0,
+        ...this.#series.flatMap(({ points }) => points.filter(([time]) => time >= from).map(([, value]) => value ?? 0)),
+      ),
+      this.base,
+    );
     const x = (time) => LEFT + ((time - from) / (to - from)) * (width - LEFT - 2);
     const y = (value) => TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM);
     const told = this.#series.map((series) => ({ ...series, at: valueAt(series.points, this.#cursor) }));
-    this.setAttribute("aria-label", `${this.label}: ${told.map(({ name, at }) => `${name} ${at ? this.format(at[1]) : "no data"}`).join(", ")}`);
+    this.setAttribute(
+      "aria-label",
+      `${this.label}: ${told.map(({ name, at }) => `${name} ${at ? this.format(at[1]) : "no data"}`).join(", ")}`,
+    );
     render(
       this,
-      h("div", { class: "legend" }, told.map(({ name, at }, index) => h("span", { class: `key series-${index + 1}` }, name, h("b", null, at ? this.format(at[1]) : "–"))), this.#cursor === null ? null : h("span", { class: "cursor-time" }, clock(this.#cursor))),
+      h(
+        "div",
+        { class: "legend" },
+        told.map(({ name, at }, index) =>
+          h("span", { class: `key series-${index + 1}` }, name, h("b", null, at ? this.format(at[1]) : "–")),
+        ),
+        this.#cursor === null ? null : h("span", { class: "cursor-time" }, clock(this.#cursor)),
+      ),
       h(
         "svg",
         { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, "aria-hidden": "true" },
-        [0, 0.5, 1].map((part) => h("g", { class: "grid" }, h("line", { x1: LEFT, x2: width, y1: y(part * most), y2: y(part * most) }), h("text", { x: LEFT - 6, y: y(part * most) + 4, "text-anchor": "end" }, this.format(part * most)))),
+        [0, 0.5, 1].map((part) =>
+          h(
+            "g",
+            { class: "grid" },
+            h("line", { x1: LEFT, x2: width, y1: y(part * most), y2: y(part * most) }),
+            h("text", { x: LEFT - 6, y: y(part * most) + 4, "text-anchor": "end" }, this.format(part * most)),
+          ),
+        ),
         h("text", { class: "tick", x: LEFT, y: HEIGHT - 4 }, clock(from)),
         h("text", { class: "tick", x: width, y: HEIGHT - 4, "text-anchor": "end" }, clock(to)),
-        told.map(({ points }, index) => drawLine(points.filter(([time]) => time >= from), index, x, y)),
-        this.#cursor === null ? null : h("line", { class: "cursor", x1: x(this.#cursor), x2: x(this.#cursor), y1: TOP, y2: HEIGHT - BOTTOM }),
-        this.#cursor === null ? null : told.map(({ at }, index) => (at ? h("circle", { class: `dot series-${index + 1}`, cx: x(at[0]), cy: y(at[1]), r: 3.5 }) : null)),
+        told.map(({ points }, index) =>
+          drawLine(
+            points.filter(([time]) => time >= from),
+            index,
+            x,
+            y,
+          ),
+        ),
+        this.#cursor === null
+          ? null
+          : h("line", { class: "cursor", x1: x(this.#cursor), x2: x(this.#cursor), y1: TOP, y2: HEIGHT - BOTTOM }),
+        this.#cursor === null
+          ? null
+          : told.map(({ at }, index) =>
+              at ? h("circle", { class: `dot series-${index + 1}`, cx: x(at[0]), cy: y(at[1]), r: 3.5 }) : null,
+            ),
       ),
     );
   }
@@ -97,16 +133,31 @@ class LineChart extends HTMLElement {
 function drawLine(points, index, x, y) {
   const known = points.filter(([, value]) => value !== null && value !== undefined);
   if (known.length === 0) return null;
-  if (known.length === 1) return h("circle", { class: `dot series-${index + 1}`, cx: x(known[0][0]) - 4, cy: y(known[0][1]), r: 3.5 });
-  const line = known.map(([time, value], at) => `${at === 0 ? "M" : "L"}${x(time).toFixed(1)} ${y(value).toFixed(1)}`).join("");
+  if (known.length === 1)
+    return h("circle", { class: `dot series-${index + 1}`, cx: x(known[0][0]) - 4, cy: y(known[0][1]), r: 3.5 });
+  const line = known
+    .map(([time, value], at) => `${at === 0 ? "M" : "L"}${x(time).toFixed(1)} ${y(value).toFixed(1)}`)
+    .join("");
   const area = `${line}L${x(known.at(-1)[0]).toFixed(1)} ${y(0)}L${x(known[0][0]).toFixed(1)} ${y(0)}Z`;
-  return h("g", { class: `series-${index + 1}` }, h("path", { class: "area", d: area }), h("path", { class: "line", d: line }));
+  return h(
+    "g",
+    { class: `series-${index + 1}` },
+    h("path", { class: "area", d: area }),
+    h("path", { class: "line", d: line }),
+  );
 }
 
 function valueAt(points, time) {
   const known = points.filter(([, value]) => value !== null && value !== undefined);
   if (known.length === 0) return null;
-  return time === null ? known.at(-1) : known[nearest(known.map(([at]) => at), time)];
+  return time === null
+    ? known.at(-1)
+    : known[
+        nearest(
+          known.map(([at]) => at),
+          time,
+        )
+      ];
 }
 
 function nearest(times, time) {

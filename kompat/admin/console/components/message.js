@@ -16,9 +16,25 @@ export function messageDialog(topic, message) {
       h(
         "div",
         { class: "actions" },
-        h("a", { class: "button primary", href: to(["topics", topic, partition, offset, "trace"]), onclick: leave }, "Trace"),
-        h("a", { class: "button", href: to(["topics", topic, "produce"], { from: `${partition}/${offset}` }), onclick: leave }, "Produce again"),
-        h("a", { class: "button", href: to(["topics", topic, "messages"], { partition, offset }), onclick: leave }, "Link to this one"),
+        h(
+          "a",
+          { class: "button primary", href: to(["topics", topic, partition, offset, "trace"]), onclick: leave },
+          "Trace",
+        ),
+        h(
+          "a",
+          {
+            class: "button",
+            href: to(["topics", topic, "produce"], { from: `${partition}/${offset}` }),
+            onclick: leave,
+          },
+          "Produce again",
+        ),
+        h(
+          "a",
+          { class: "button", href: to(["topics", topic, "messages"], { partition, offset }), onclick: leave },
+          "Link to this one",
+        ),
       ),
       messageParts(message),
     ];
@@ -35,14 +51,38 @@ export function messageParts(message) {
       ["Timestamp", time(message.timestamp)],
       ["Size", bytes(message.size)],
     ]),
-    h("section", { class: "form" }, h("h3", null, "Key"), isJson(keyOf(message)) || message.keyEncoding ? h("bytes-view", { what: "Key", content: keyOf(message) }) : h("code", null, preview(keyOf(message), 4096))),
-    h("section", { class: "form" }, h("h3", null, "Value"), h("bytes-view", { what: "Value", content: valueOf(message) })),
-    h("section", { class: "form" }, h("h3", null, `Headers (${message.headers?.length ?? 0})`), headersTable(message.headers ?? [])),
+    h(
+      "section",
+      { class: "form" },
+      h("h3", null, "Key"),
+      isJson(keyOf(message)) || message.keyEncoding
+        ? h("bytes-view", { what: "Key", content: keyOf(message) })
+        : h("code", null, preview(keyOf(message), 4096)),
+    ),
+    h(
+      "section",
+      { class: "form" },
+      h("h3", null, "Value"),
+      h("bytes-view", { what: "Value", content: valueOf(message) }),
+    ),
+    h(
+      "section",
+      { class: "form" },
+      h("h3", null, `Headers (${message.headers?.length ?? 0})`),
+      headersTable(message.headers ?? []),
+    ),
   ];
 }
 
 export function headersTable(headers) {
   if (headers.length === 0) return h("p", { class: "muted" }, "It has none.");
-  const rows = headers.map((header) => h("tr", null, h("td", { class: "name" }, header.name), h("td", { class: "mono header-value" }, preview(headerOf(header), 4096))));
+  const rows = headers.map((header) =>
+    h(
+      "tr",
+      null,
+      h("td", { class: "name" }, header.name),
+      h("td", { class: "mono header-value" }, preview(headerOf(header), 4096)),
+    ),
+  );
   return h("table", { class: "headers", "aria-label": "Headers" }, h("tbody", null, rows));
 }

@@ -6,12 +6,35 @@ import { icon } from "./icons.js";
 
 /** A page's head: where one is, what it is called, what can be done. */
 export function head({ trail = [], title, badges = [], actions = [] }) {
-  const path = trail.length > 0 ? h("nav", { class: "trail", "aria-label": "Where you are" }, trail.map(([text, names], at) => [at > 0 ? h("span", { "aria-hidden": "true" }, "/") : null, h("a", { href: to(names) }, text)])) : null;
-  return h("header", { class: "page-head" }, h("div", { class: "page-title" }, path, h("h1", { title: typeof title === "string" ? title : null }, title), badges), actions.length > 0 ? h("div", { class: "actions" }, actions) : null);
+  const path =
+    trail.length > 0
+      ? h(
+          "nav",
+          { class: "trail", "aria-label": "Where you are" },
+          trail.map(([text, names], at) => [
+            at > 0 ? h("span", { "aria-hidden": "true" }, "/") : null,
+            h("a", { href: to(names) }, text),
+          ]),
+        )
+      : null;
+  return h(
+    "header",
+    { class: "page-head" },
+    h(
+      "div",
+      { class: "page-title" },
+      path,
+      h("h1", { title: typeof title === "string" ? title : null }, title),
+      badges,
+    ),
+    actions.length > 0 ? h("div", { class: "actions" }, actions) : null,
+  );
 }
 
 export function tabs(label, items, current) {
-  const links = items.map(([name, text, href]) => h("a", { href, class: "tab", "aria-current": name === current ? "page" : null }, text));
+  const links = items.map(([name, text, href]) =>
+    h("a", { href, class: "tab", "aria-current": name === current ? "page" : null }, text),
+  );
   return h("nav", { class: "tabs", "aria-label": label }, links);
 }
 
@@ -29,7 +52,17 @@ export function figures(...items) {
   return h(
     "dl",
     { class: "figures" },
-    items.filter(Boolean).map(([label, value, hint, tone]) => h("div", { class: `figure ${tone ?? ""}` }, h("dt", null, label), h("dd", null, value), hint ? h("dd", { class: "hint" }, hint) : null)),
+    items
+      .filter(Boolean)
+      .map(([label, value, hint, tone]) =>
+        h(
+          "div",
+          { class: `figure ${tone ?? ""}` },
+          h("dt", null, label),
+          h("dd", null, value),
+          hint ? h("dd", { class: "hint" }, hint) : null,
+        ),
+      ),
   );
 }
 
@@ -43,13 +76,32 @@ export function link(text, names, query, props = {}) {
 
 export const topicLink = (name, ...rest) => link(name, ["topics", name, ...rest]);
 
-export function button(text, onclick, { tone = "", symbol = null, isDisabled = false, label = null, keys = null } = {}) {
+export function button(
+  text,
+  onclick,
+  { tone = "", symbol = null, isDisabled = false, label = null, keys = null } = {},
+) {
   const shortcut = keys ? h("kbd", { class: "wide-only", "aria-hidden": "true" }, keys) : null;
-  return h("button", { type: "button", class: tone, disabled: isDisabled, onclick, "aria-label": label, title: label }, symbol ? icon(symbol) : null, text ? h("span", null, text) : null, shortcut);
+  return h(
+    "button",
+    { type: "button", class: tone, disabled: isDisabled, onclick, "aria-label": label, title: label },
+    symbol ? icon(symbol) : null,
+    text ? h("span", null, text) : null,
+    shortcut,
+  );
 }
 
 export function search({ value, oninput, label, placeholder = label }) {
-  const input = h("input", { type: "search", "data-search": true, value, placeholder, "aria-label": label, spellcheck: "false", autocomplete: "off", oninput: (event) => oninput(event.target.value) });
+  const input = h("input", {
+    type: "search",
+    "data-search": true,
+    value,
+    placeholder,
+    "aria-label": label,
+    spellcheck: "false",
+    autocomplete: "off",
+    oninput: (event) => oninput(event.target.value),
+  });
   return h("div", { class: "search" }, icon("search"), input, h("kbd", { "aria-hidden": "true" }, "/"));
 }
 
@@ -57,21 +109,44 @@ export function search({ value, oninput, label, placeholder = label }) {
 export function field(label, control, { hint = null, isWide = false } = {}) {
   // Named by itself, for the text of a label around a select has all its options in it.
   Object.assign(control.props, { "aria-label": label, "aria-description": hint });
-  return h("label", { class: isWide ? "field is-wide" : "field" }, h("span", null, label), control, hint ? h("small", null, hint) : null);
+  return h(
+    "label",
+    { class: isWide ? "field is-wide" : "field" },
+    h("span", null, label),
+    control,
+    hint ? h("small", null, hint) : null,
+  );
 }
 
 /** An input that keeps what is typed in `state[name]`. */
 export function input(state, name, props = {}, changed = () => {}) {
-  return h("input", { spellcheck: "false", autocomplete: "off", ...props, value: state[name] ?? "", oninput: (event) => ((state[name] = event.target.value), changed()) });
+  return h("input", {
+    spellcheck: "false",
+    autocomplete: "off",
+    ...props,
+    value: state[name] ?? "",
+    oninput: (event) => ((state[name] = event.target.value), changed()),
+  });
 }
 
 export function select(state, name, options, changed = () => {}, props = {}) {
-  const items = options.map((option) => (Array.isArray(option) ? option : [option, option])).map(([value, text]) => h("option", { value, key: value }, text));
-  return h("select", { ...props, value: state[name] ?? "", onchange: (event) => ((state[name] = event.target.value), changed()) }, items);
+  const items = options
+    .map((option) => (Array.isArray(option) ? option : [option, option]))
+    .map(([value, text]) => h("option", { value, key: value }, text));
+  return h(
+    "select",
+    { ...props, value: state[name] ?? "", onchange: (event) => ((state[name] = event.target.value), changed()) },
+    items,
+  );
 }
 
 export function checkbox(label, isChecked, onchange, props = {}) {
-  return h("label", { class: "check" }, h("input", { type: "checkbox", checked: isChecked, onchange: (event) => onchange(event.target.checked), ...props }), h("span", null, label));
+  return h(
+    "label",
+    { class: "check" },
+    h("input", { type: "checkbox", checked: isChecked, onchange: (event) => onchange(event.target.checked), ...props }),
+    h("span", null, label),
+  );
 }
 
 /** One bar: how much of the most there is. */
@@ -84,5 +159,9 @@ export function meter(value, most, { tone = "", label = null } = {}) {
 }
 
 export function definitions(items) {
-  return h("dl", { class: "definitions" }, items.filter(Boolean).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+  return h(
+    "dl",
+    { class: "definitions" },
+    items.filter(Boolean).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
+  );
 }

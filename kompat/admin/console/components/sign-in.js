@@ -12,9 +12,16 @@ export function signInDialog(wereRefused) {
       "form",
       { method: "dialog", onsubmit: (event) => (event.preventDefault(), given.user && dialog.close(given)) },
       wereRefused ? problemBox({ title: "The name or the password is wrong" }) : null,
-      h("p", { class: "muted" }, "This broker lets in the cluster's users. The password is kept in this tab until it is closed."),
+      h(
+        "p",
+        { class: "muted" },
+        "This broker lets in the cluster's users. The password is kept in this tab until it is closed.",
+      ),
       field("User", input(given, "user", { autocomplete: "username", required: true, name: "user" })),
-      field("Password", input(given, "password", { type: "password", autocomplete: "current-password", name: "password" })),
+      field(
+        "Password",
+        input(given, "password", { type: "password", autocomplete: "current-password", name: "password" }),
+      ),
       h("div", { class: "actions end" }, h("button", { type: "submit", class: "primary" }, "Sign in")),
     );
   return openDialog({ title: "Sign in", draw }).closed;

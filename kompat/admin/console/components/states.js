@@ -20,7 +20,13 @@ export function problemBox(problem, retry) {
     "div",
     { class: "problem", role: "alert" },
     icon("warning"),
-    h("div", null, h("strong", null, title), detail && detail !== title ? h("p", null, detail) : null, problem.code ? h("code", null, problem.code) : null),
+    h(
+      "div",
+      null,
+      h("strong", null, title),
+      detail && detail !== title ? h("p", null, detail) : null,
+      problem.code ? h("code", null, problem.code) : null,
+    ),
     retry ? h("button", { type: "button", onclick: retry }, "Try again") : null,
   );
 }

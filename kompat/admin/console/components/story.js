@@ -12,7 +12,22 @@ const STAGES = [
   ["process", ["DELIVERED", "REDELIVERED"], ["ACKNOWLEDGED", "RELEASED", "REJECTED", "LOCK_EXPIRED"]],
   ["commit", ["DELIVERED"], ["COMMITTED_PAST"]],
 ];
-const TONES = { PRODUCED: "publish", REPLICATED: "publish", PARKED: "park", FIRED: "park", CANCELLED: "end", DELIVERED: "process", REDELIVERED: "process", ACKNOWLEDGED: "process", COMMITTED_PAST: "commit", RELEASED: "wait", REJECTED: "end", LOCK_EXPIRED: "end", DEAD_LETTERED: "end", EXPIRED: "end" };
+const TONES = {
+  PRODUCED: "publish",
+  REPLICATED: "publish",
+  PARKED: "park",
+  FIRED: "park",
+  CANCELLED: "end",
+  DELIVERED: "process",
+  REDELIVERED: "process",
+  ACKNOWLEDGED: "process",
+  COMMITTED_PAST: "commit",
+  RELEASED: "wait",
+  REJECTED: "end",
+  LOCK_EXPIRED: "end",
+  DEAD_LETTERED: "end",
+  EXPIRED: "end",
+};
 const WORDS = {
   PRODUCED: "Produced",
   REPLICATED: "Replicated",
@@ -59,7 +74,17 @@ export function spans(events) {
     { class: "spans", role: "list", "aria-label": "Stages" },
     stages.map((stage) => [
       h("span", null, stage.name, stage.whose ? h("span", { class: "muted" }, ` ${stage.whose}`) : null),
-      h("span", { class: "span-track", role: "listitem", "aria-label": `${stage.name}: ${duration(stage.to - stage.from)}` }, h("span", { class: `span-bar tone-${stage.name}`, style: { left: `min(calc(100% - 3px), ${percent(stage.from - from)})`, width: percent(stage.to - stage.from) } })),
+      h(
+        "span",
+        { class: "span-track", role: "listitem", "aria-label": `${stage.name}: ${duration(stage.to - stage.from)}` },
+        h("span", {
+          class: `span-bar tone-${stage.name}`,
+          style: {
+            left: `min(calc(100% - 3px), ${percent(stage.from - from)})`,
+            width: percent(stage.to - stage.from),
+          },
+        }),
+      ),
       h("span", { class: "number" }, duration(stage.to - stage.from)),
     ]),
   );
@@ -91,7 +116,15 @@ function details(event) {
     event.deliveryCount ? `delivery ${number(event.deliveryCount)}` : null,
     event.due ? `due ${time(event.due)}` : null,
     event.reason ? `reason: ${event.reason}` : null,
-    event.toTopic ? ["now at ", link(`${event.toTopic}/${event.toPartition}/${event.toOffset}`, ["topics", event.toTopic, "messages"], { partition: event.toPartition, offset: event.toOffset })] : null,
+    event.toTopic
+      ? [
+          "now at ",
+          link(`${event.toTopic}/${event.toPartition}/${event.toOffset}`, ["topics", event.toTopic, "messages"], {
+            partition: event.toPartition,
+            offset: event.toOffset,
+          }),
+        ]
+      : null,
   ].filter((part) => part !== null);
   return parts.map((part, at) => (at === 0 ? part : [" · ", part]));
 }

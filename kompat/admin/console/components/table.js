@@ -17,14 +17,24 @@ export function table({ page, state, label, columns, rows, key, onopen, isOpen }
   const sorted = sort(rows, columns, state);
   const isLong = state !== null && sorted.length > LONG;
   const range = isLong ? inSight(page, state, sorted.length) : { first: 0, end: sorted.length };
-  const body = sorted.slice(range.first, range.end).map((row, at) => drawRow({ row, at: range.first + at, columns, key, onopen, isOpen }));
+  const body = sorted
+    .slice(range.first, range.end)
+    .map((row, at) => drawRow({ row, at: range.first + at, columns, key, onopen, isOpen }));
   return h(
     "div",
     { class: "table-frame" },
     h(
       "table",
       { class: isLong ? "long" : "", "aria-label": label, "aria-rowcount": sorted.length + 1 },
-      h("thead", null, h("tr", { "aria-rowindex": 1 }, columns.map((column) => heading(column, state, page)))),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          { "aria-rowindex": 1 },
+          columns.map((column) => heading(column, state, page)),
+        ),
+      ),
       h(
         "tbody",
         { ref: (node) => state && (state.node = node) },
@@ -45,18 +55,31 @@ function inSight(page, state, count) {
 }
 
 function spacer(name, rows) {
-  return h("tr", { key: `spacer-${name}`, class: "spacer", "aria-hidden": "true" }, h("td", { style: { height: `${rows * ROW}px` } }));
+  return h(
+    "tr",
+    { key: `spacer-${name}`, class: "spacer", "aria-hidden": "true" },
+    h("td", { style: { height: `${rows * ROW}px` } }),
+  );
 }
 
 function drawRow({ row, at, columns, key, onopen, isOpen }) {
-  const props = { key: `row-${key(row)}`, "data-row": true, "aria-rowindex": at + 2, class: isOpen?.(row) ? "is-open" : "" };
+  const props = {
+    key: `row-${key(row)}`,
+    "data-row": true,
+    "aria-rowindex": at + 2,
+    class: isOpen?.(row) ? "is-open" : "",
+  };
   if (onopen) {
     props.class += " can-open";
     props.onclick = (event) => {
       if (!event.target.closest("a, button, input, label") && getSelection().isCollapsed) onopen(row);
     };
   }
-  return h("tr", props, columns.map((column) => h("td", { class: classes(column) }, column.cell(row))));
+  return h(
+    "tr",
+    props,
+    columns.map((column) => h("td", { class: classes(column) }, column.cell(row))),
+  );
 }
 
 function classes(column) {
@@ -65,7 +88,11 @@ function classes(column) {
 
 function heading(column, state, page) {
   const isSorted = state?.sort === column.name;
-  const props = { scope: "col", class: classes(column), "aria-sort": isSorted ? (state.isDown ? "descending" : "ascending") : null };
+  const props = {
+    scope: "col",
+    class: classes(column),
+    "aria-sort": isSorted ? (state.isDown ? "descending" : "ascending") : null,
+  };
   if (!state || !column.value) return h("th", props, column.label);
   const onclick = () => {
     // Numbers first from the top: that is what one looks for.
@@ -73,7 +100,16 @@ function heading(column, state, page) {
     state.sort = column.name;
     page.redraw();
   };
-  return h("th", props, h("button", { type: "button", class: "sorter", onclick }, column.label, h("span", { class: "arrow", "aria-hidden": "true" }, isSorted ? (state.isDown ? "▾" : "▴") : "")));
+  return h(
+    "th",
+    props,
+    h(
+      "button",
+      { type: "button", class: "sorter", onclick },
+      column.label,
+      h("span", { class: "arrow", "aria-hidden": "true" }, isSorted ? (state.isDown ? "▾" : "▴") : ""),
+    ),
+  );
 }
 
 function sort(rows, columns, state) {
@@ -87,6 +123,7 @@ function sort(rows, columns, state) {
 }
 
 function compare(one, other) {
-  if (typeof one === "string" || typeof other === "string") return String(one ?? "").localeCompare(String(other ?? ""), "en", { numeric: true });
+  if (typeof one === "string" || typeof other === "string")
+    return String(one ?? "").localeCompare(String(other ?? ""), "en", { numeric: true });
   return (one ?? -Infinity) - (other ?? -Infinity) || 0;
 }

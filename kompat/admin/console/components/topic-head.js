@@ -13,5 +13,8 @@ const PAGES = [
 
 export function topicHead(topic, current, { badges = [], actions = [] } = {}) {
   const items = PAGES.map(([name, text]) => [name, text, to(["topics", topic, name].filter(Boolean))]);
-  return [head({ trail: [["Topics", ["topics"]]], title: topic, badges, actions }), tabs(`Pages of ${topic}`, items, current)];
+  return [
+    head({ trail: [["Topics", ["topics"]]], title: topic, badges, actions }),
+    tabs(`Pages of ${topic}`, items, current),
+  ];
 }

@@ -4,7 +4,18 @@ import { get, path, post } from "../api.js";
 import { keyOf, preview, valueOf } from "../components/bytes.js";
 import { confirm, openDialog } from "../components/dialog.js";
 import { messageParts } from "../components/message.js";
-import { badge, button, checkbox, definitions, field, flushCard, head, input, link, search } from "../components/parts.js";
+import {
+  badge,
+  button,
+  checkbox,
+  definitions,
+  field,
+  flushCard,
+  head,
+  input,
+  link,
+  search,
+} from "../components/parts.js";
 import { empty, show } from "../components/states.js";
 import { table } from "../components/table.js";
 import { toast } from "../components/toast.js";
@@ -21,7 +32,11 @@ export default function deadLetterTopic(page) {
   const address = path`/v1/dead-letters/${topic}/messages`;
   const list = page.resource(
     async (signal) => {
-      const told = await get(address, { limit: PAGE, cursor: state.cursors.at(-1), cause: state.cause, redriven: state.isAll ? null : false }, { signal });
+      const told = await get(
+        address,
+        { limit: PAGE, cursor: state.cursors.at(-1), cause: state.cause, redriven: state.isAll ? null : false },
+        { signal },
+      );
       state.next = told.nextCursor ?? null;
       return told.items;
     },
@@ -41,48 +56,156 @@ export default function deadLetterTopic(page) {
   const redriveChosen = () => redrive(topic, [...state.chosen.values()], again);
   page.keys([{ keys: "R", label: "Redrive what is chosen", run: () => state.chosen.size > 0 && redriveChosen() }]);
 
-  const draw = (items) => (items.length === 0 ? empty("No letters here", state.cause ? "None has this in its cause." : state.isAll ? null : "All that came were redriven or purged.") : table({ page, state: null, label: "Letters", columns: columnsOf(state, items, choose), rows: items, key: idOf, onopen: (row) => look(topic, row, again) }));
+  const draw = (items) =>
+    items.length === 0
+      ? empty(
+          "No letters here",
+          state.cause ? "None has this in its cause." : state.isAll ? null : "All that came were redriven or purged.",
+        )
+      : table({
+          page,
+          state: null,
+          label: "Letters",
+          columns: columnsOf(state, items, choose),
+          rows: items,
+          key: idOf,
+          onopen: (row) => look(topic, row, again),
+        });
 
   return () => [
     head({
       trail: [["Dead letters", ["dead-letters"]]],
       title: topic,
       actions: [
-        button(state.chosen.size > 0 ? `Redrive ${state.chosen.size}` : "Redrive all", () => (state.chosen.size > 0 ? redriveChosen() : redriveAll(topic, state, again)), { tone: "primary" }),
+        button(
+          state.chosen.size > 0 ? `Redrive ${state.chosen.size}` : "Redrive all",
+          () => (state.chosen.size > 0 ? redriveChosen() : redriveAll(topic, state, again)),
+          { tone: "primary" },
+        ),
         button("Purge", () => purge(topic, again), { tone: "danger" }),
       ],
     }),
-    h("form", { class: "toolbar", role: "search", onsubmit: (event) => (event.preventDefault(), again()) }, search({ value: state.cause, label: "Search causes", oninput: (text) => (state.cause = text) }), h("button", { type: "submit" }, "Find"), checkbox("Redriven ones, too", state.isAll, (isAll) => ((state.isAll = isAll), again()))),
+    h(
+      "form",
+      { class: "toolbar", role: "search", onsubmit: (event) => (event.preventDefault(), again()) },
+      search({ value: state.cause, label: "Search causes", oninput: (text) => (state.cause = text) }),
+      h("button", { type: "submit" }, "Find"),
+      checkbox("Redriven ones, too", state.isAll, (isAll) => ((state.isAll = isAll), again())),
+    ),
     flushCard(null, show(list, draw, 6)),
-    state.next !== null || state.cursors.length > 1 ? h("div", { class: "toolbar pager" }, h("span", { class: "muted" }, `Page ${state.cursors.length}`), button("Before", () => turn(() => state.cursors.pop()), { isDisabled: state.cursors.length === 1 }), button("Next", () => turn(() => state.cursors.push(state.next)), { isDisabled: state.next === null })) : null,
+    state.next !== null || state.cursors.length > 1
+      ? h(
+          "div",
+          { class: "toolbar pager" },
+          h("span", { class: "muted" }, `Page ${state.cursors.length}`),
+          button("Before", () => turn(() => state.cursors.pop()), { isDisabled: state.cursors.length === 1 }),
+          button("Next", () => turn(() => state.cursors.push(state.next)), { isDisabled: state.next === null }),
+        )
+      : null,
   ];
 }
 
 function columnsOf(state, items, choose) {
   const open = items.filter((row) => !row.isRedriven);
   const isAll = open.length > 0 && open.every((row) => state.chosen.has(idOf(row)));
-  const everything = h("input", { type: "checkbox", "aria-label": "Choose all on this page", checked: isAll, onchange: (event) => open.forEach((row) => choose(row, event.target.checked)) });
+  const everything = h("input", {
+    type: "checkbox",
+    "aria-label": "Choose all on this page",
+    checked: isAll,
+    onchange: (event) => open.forEach((row) => choose(row, event.target.checked)),
+  });
   return [
-    { name: "choose", label: everything, class: "fit", cell: (row) => h("input", { type: "checkbox", "aria-label": `Choose ${idOf(row)}`, disabled: Boolean(row.isRedriven), checked: state.chosen.has(idOf(row)), onchange: (event) => choose(row, event.target.checked) }) },
-    { name: "time", label: "Since", class: "fit", isWide: true, cell: (row) => h("time", { title: time(row.timestamp) }, moment(row.timestamp)) },
-    { name: "origin", label: "From", class: "fit", cell: (row) => (row.origin ? link(`${row.origin.topic}/${row.origin.partition}/${row.origin.offset}`, ["topics", row.origin.topic, "messages"], { partition: row.origin.partition, offset: row.origin.offset }) : badge("no letter")) },
+    {
+      name: "choose",
+      label: everything,
+      class: "fit",
+      cell: (row) =>
+        h("input", {
+          type: "checkbox",
+          "aria-label": `Choose ${idOf(row)}`,
+          disabled: Boolean(row.isRedriven),
+          checked: state.chosen.has(idOf(row)),
+          onchange: (event) => choose(row, event.target.checked),
+        }),
+    },
+    {
+      name: "time",
+      label: "Since",
+      class: "fit",
+      isWide: true,
+      cell: (row) => h("time", { title: time(row.timestamp) }, moment(row.timestamp)),
+    },
+    {
+      name: "origin",
+      label: "From",
+      class: "fit",
+      cell: (row) =>
+        row.origin
+          ? link(
+              `${row.origin.topic}/${row.origin.partition}/${row.origin.offset}`,
+              ["topics", row.origin.topic, "messages"],
+              { partition: row.origin.partition, offset: row.origin.offset },
+            )
+          : badge("no letter"),
+    },
     { name: "cause", label: "Cause", class: "clip cause-cell", isWide: true, cell: (row) => row.origin?.cause ?? "" },
     { name: "group", label: "Group", class: "fit", isWide: true, cell: (row) => row.origin?.group ?? "" },
-    { name: "count", label: "Deliveries", class: "fit", isNumber: true, isWide: true, cell: (row) => number(row.origin?.deliveries) },
-    { name: "value", label: "Value", class: "clip fill mono", cell: (row) => [row.isRedriven ? [badge("redriven", "good"), " "] : null, row.redrives > 0 ? [badge(`again: ${row.redrives}`, "warn"), " "] : null, row.key === null ? "" : `${preview(keyOf(row), 40)} · `, preview(valueOf(row))] },
+    {
+      name: "count",
+      label: "Deliveries",
+      class: "fit",
+      isNumber: true,
+      isWide: true,
+      cell: (row) => number(row.origin?.deliveries),
+    },
+    {
+      name: "value",
+      label: "Value",
+      class: "clip fill mono",
+      cell: (row) => [
+        row.isRedriven ? [badge("redriven", "good"), " "] : null,
+        row.redrives > 0 ? [badge(`again: ${row.redrives}`, "warn"), " "] : null,
+        row.key === null ? "" : `${preview(keyOf(row), 40)} · `,
+        preview(valueOf(row)),
+      ],
+    },
   ];
 }
 
 function look(topic, row, again) {
   const draw = (dialog) => [
-    h("div", { class: "actions" }, button("Redrive", () => (dialog.close(), redrive(topic, [row], again)), { tone: "primary", isDisabled: Boolean(row.isRedriven) }), row.origin ? link("Trace", ["topics", row.origin.topic, row.origin.partition, row.origin.offset, "trace"], {}, { class: "button", onclick: () => dialog.close() }) : null),
-    row.origin ? definitions([["From", `${row.origin.topic}/${row.origin.partition}/${row.origin.offset}`], ["Group", row.origin.group], ["Deliveries", number(row.origin.deliveries)], ["Redriven before", number(row.redrives)], ["Cause", row.origin.cause]]) : null,
+    h(
+      "div",
+      { class: "actions" },
+      button("Redrive", () => (dialog.close(), redrive(topic, [row], again)), {
+        tone: "primary",
+        isDisabled: Boolean(row.isRedriven),
+      }),
+      row.origin
+        ? link(
+            "Trace",
+            ["topics", row.origin.topic, row.origin.partition, row.origin.offset, "trace"],
+            {},
+            { class: "button", onclick: () => dialog.close() },
+          )
+        : null,
+    ),
+    row.origin
+      ? definitions([
+          ["From", `${row.origin.topic}/${row.origin.partition}/${row.origin.offset}`],
+          ["Group", row.origin.group],
+          ["Deliveries", number(row.origin.deliveries)],
+          ["Redriven before", number(row.redrives)],
+          ["Cause", row.origin.cause],
+        ])
+      : null,
     messageParts(row),
   ];
   openDialog({ title: `${topic} / ${row.partition} / ${row.offset}`, draw, isDrawer: true });
 }
 
-const told = (result) => `${plural(result.redriven, "letter")} redriven${result.refused?.length > 0 ? `, ${number(result.refused.length)} refused: ${result.refused[0].reason}` : ""}`;
+const told = (result) =>
+  `${plural(result.redriven, "letter")} redriven${result.refused?.length > 0 ? `, ${number(result.refused.length)} refused: ${result.refused[0].reason}` : ""}`;
 
 async function redrive(topic, rows, again) {
   const offsets = {};
@@ -106,7 +229,11 @@ async function redriveAll(topic, state, again) {
     text: `All letters of ${topic}${state.cause ? ` with “${state.cause}” in their cause` : ""} that were not redriven yet go back to where they come from.`,
     action: "Redrive all",
     isDanger: false,
-    run: async () => (result = await post(path`/v1/dead-letters/${topic}/redrive`, state.cause ? { cause: state.cause } : { all: true })),
+    run: async () =>
+      (result = await post(
+        path`/v1/dead-letters/${topic}/redrive`,
+        state.cause ? { cause: state.cause } : { all: true },
+      )),
   });
   if (isDone) toast(told(result));
   again();
@@ -129,9 +256,18 @@ function purge(topic, again) {
       "form",
       { onsubmit: (event) => (event.preventDefault(), dialog.submit(run)) },
       h("p", null, "Letters are deleted from the oldest on, up to the first that is to stay. That cannot be undone."),
-      checkbox("Only those that were redriven", given.isOnlyRedriven, (isOnly) => ((given.isOnlyRedriven = isOnly), dialog.redraw())),
+      checkbox(
+        "Only those that were redriven",
+        given.isOnlyRedriven,
+        (isOnly) => ((given.isOnlyRedriven = isOnly), dialog.redraw()),
+      ),
       field("Written before", input(given, "until", { type: "datetime-local", step: 1 }), { hint: "empty: whenever" }),
-      h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: "danger", disabled: dialog.isBusy }, "Purge")),
+      h(
+        "div",
+        { class: "actions end" },
+        button("Cancel", () => dialog.close()),
+        h("button", { type: "submit", class: "danger", disabled: dialog.isBusy }, "Purge"),
+      ),
     );
   openDialog({ title: `Purge ${topic}`, draw });
 }

@@ -12,14 +12,51 @@ export default function deadLetters(page) {
   const rows = tableState("topic");
   const list = page.resource((signal) => all("/v1/dead-letters", { limit: 500 }, { signal }), { every: 5000 });
   const columns = [
-    { name: "topic", label: "Topic", class: "name fill", value: (row) => row.topic, cell: (row) => link(row.topic, ["dead-letters", row.topic]) },
-    { name: "open", label: "Open", isNumber: true, value: (row) => row.letters - row.redriven, cell: (row) => badge(number(row.letters - row.redriven), row.letters > row.redriven ? "warn" : "good") },
-    { name: "redriven", label: "Redriven", isNumber: true, value: (row) => row.redriven, cell: (row) => number(row.redriven) },
-    { name: "letters", label: "All", isNumber: true, isWide: true, value: (row) => row.letters, cell: (row) => number(row.letters) },
+    {
+      name: "topic",
+      label: "Topic",
+      class: "name fill",
+      value: (row) => row.topic,
+      cell: (row) => link(row.topic, ["dead-letters", row.topic]),
+    },
+    {
+      name: "open",
+      label: "Open",
+      isNumber: true,
+      value: (row) => row.letters - row.redriven,
+      cell: (row) => badge(number(row.letters - row.redriven), row.letters > row.redriven ? "warn" : "good"),
+    },
+    {
+      name: "redriven",
+      label: "Redriven",
+      isNumber: true,
+      value: (row) => row.redriven,
+      cell: (row) => number(row.redriven),
+    },
+    {
+      name: "letters",
+      label: "All",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.letters,
+      cell: (row) => number(row.letters),
+    },
   ];
   const draw = (items) => {
-    if (items.length === 0) return empty("No dead letters", "What a queue or share group rejects, or has delivered too often, goes to dlq.<topic> and is seen here.");
-    return table({ page, state: rows, label: "Dead letters", columns, rows: items, key: (row) => row.topic, onopen: (row) => go(["dead-letters", row.topic]) });
+    if (items.length === 0)
+      return empty(
+        "No dead letters",
+        "What a queue or share group rejects, or has delivered too often, goes to dlq.<topic> and is seen here.",
+      );
+    return table({
+      page,
+      state: rows,
+      label: "Dead letters",
+      columns,
+      rows: items,
+      key: (row) => row.topic,
+      onopen: (row) => go(["dead-letters", row.topic]),
+    });
   };
   return () => [head({ title: "Dead letters" }), flushCard(null, show(list, draw, 5))];
 }

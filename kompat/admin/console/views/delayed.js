@@ -21,20 +21,74 @@ export default function delayed(page) {
     list.reload();
   };
   const columns = [
-    { name: "topic", label: "Topic", class: "name fill", value: (row) => row.topic, cell: (row) => h("button", { type: "button", class: "link", onclick: () => choose(row.topic) }, row.topic) },
-    { name: "waiting", label: "Waiting", isNumber: true, value: (row) => row.waiting, cell: (row) => number(row.waiting) },
-    { name: "next", label: "Next", isNumber: true, value: (row) => row.nextDueTimestamp, cell: (row) => due(row.nextDueTimestamp) },
-    { name: "bytes", label: "Size", isNumber: true, isWide: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+    {
+      name: "topic",
+      label: "Topic",
+      class: "name fill",
+      value: (row) => row.topic,
+      cell: (row) => h("button", { type: "button", class: "link", onclick: () => choose(row.topic) }, row.topic),
+    },
+    {
+      name: "waiting",
+      label: "Waiting",
+      isNumber: true,
+      value: (row) => row.waiting,
+      cell: (row) => number(row.waiting),
+    },
+    {
+      name: "next",
+      label: "Next",
+      isNumber: true,
+      value: (row) => row.nextDueTimestamp,
+      cell: (row) => due(row.nextDueTimestamp),
+    },
+    {
+      name: "bytes",
+      label: "Size",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.bytes,
+      cell: (row) => bytes(row.bytes),
+    },
   ];
   const draw = (items) => {
-    if (items.length === 0) return empty("Nothing waits", "Records with a kompat-delay-ms or kompat-deliver-at header wait for their time before they are in the log.");
-    return table({ page, state: rows, label: "Topics with delayed records", columns, rows: items, key: (row) => row.topic, onopen: (row) => choose(row.topic), isOpen: (row) => row.topic === state.topic });
+    if (items.length === 0)
+      return empty(
+        "Nothing waits",
+        "Records with a kompat-delay-ms or kompat-deliver-at header wait for their time before they are in the log.",
+      );
+    return table({
+      page,
+      state: rows,
+      label: "Topics with delayed records",
+      columns,
+      rows: items,
+      key: (row) => row.topic,
+      onopen: (row) => choose(row.topic),
+      isOpen: (row) => row.topic === state.topic,
+    });
   };
-  const sum = (told) => figures(["Waiting", number(told.waiting)], ["In open transactions", number(told.undecided)], ["Size", bytes(told.bytes)], ["Next", told.nextDueTimestamp ? due(told.nextDueTimestamp) : "–"]);
+  const sum = (told) =>
+    figures(
+      ["Waiting", number(told.waiting)],
+      ["In open transactions", number(told.undecided)],
+      ["Size", bytes(told.bytes)],
+      ["Next", told.nextDueTimestamp ? due(told.nextDueTimestamp) : "–"],
+    );
   return () => [
     head({ title: "Delayed" }),
     show(totals, sum, 2),
     flushCard(null, show(topics, draw, 4)),
-    state.topic === null ? null : [h("div", { class: "toolbar" }, h("h2", { class: "grow" }, link(state.topic, ["topics", state.topic, "delayed"])), button("Close", () => choose(null), { tone: "small" })), list.draw()],
+    state.topic === null
+      ? null
+      : [
+          h(
+            "div",
+            { class: "toolbar" },
+            h("h2", { class: "grow" }, link(state.topic, ["topics", state.topic, "delayed"])),
+            button("Close", () => choose(null), { tone: "small" }),
+          ),
+          list.draw(),
+        ],
   ];
 }

@@ -3,7 +3,20 @@
 import { del, get, path, post } from "../api.js";
 import { confirm, openDialog } from "../components/dialog.js";
 import "../components/line-chart.js";
-import { badge, button, card, field, figures, flushCard, head, input, link, meter, select, topicLink } from "../components/parts.js";
+import {
+  badge,
+  button,
+  card,
+  field,
+  figures,
+  flushCard,
+  head,
+  input,
+  link,
+  meter,
+  select,
+  topicLink,
+} from "../components/parts.js";
 import { empty, show } from "../components/states.js";
 import { table, tableState } from "../components/table.js";
 import { toast } from "../components/toast.js";
@@ -31,10 +44,35 @@ export default function group(page) {
   const offsets = tableState("topic");
   const members = tableState("clientId");
 
-  const actions = () => [button("Reset offsets", () => reset(name, found)), button("Delete", () => remove(name), { tone: "danger" })];
+  const actions = () => [
+    button("Reset offsets", () => reset(name, found)),
+    button("Delete", () => remove(name), { tone: "danger" }),
+  ];
   return () => [
-    head({ trail: [["Groups", ["groups"]]], title: name, badges: found.data ? [badge(found.data.type, found.data.type === "share" ? "violet" : ""), badge(found.data.state, groupTone(found.data.state))] : [], actions: found.data ? actions() : [] }),
-    show(found, (told) => [totals(told), card("Lag while this page is open", h("line-chart", { label: "Lag", format: short, span: 0, series: lines(samples) })), flushCard("Offsets", offsetsTable(page, offsets, told)), flushCard("Members", membersTable(page, members, told))], 8),
+    head({
+      trail: [["Groups", ["groups"]]],
+      title: name,
+      badges: found.data
+        ? [
+            badge(found.data.type, found.data.type === "share" ? "violet" : ""),
+            badge(found.data.state, groupTone(found.data.state)),
+          ]
+        : [],
+      actions: found.data ? actions() : [],
+    }),
+    show(
+      found,
+      (told) => [
+        totals(told),
+        card(
+          "Lag while this page is open",
+          h("line-chart", { label: "Lag", format: short, span: 0, series: lines(samples) }),
+        ),
+        flushCard("Offsets", offsetsTable(page, offsets, told)),
+        flushCard("Members", membersTable(page, members, told)),
+      ],
+      8,
+    ),
   ];
 }
 
@@ -51,7 +89,12 @@ function lines(samples) {
   const topics = Object.keys(newest).sort((one, other) => newest[other] - newest[one]);
   const total = { name: "all", points: samples.map(([at, each]) => [at, sum(Object.values(each))]) };
   if (topics.length < 2) return [total];
-  return [total, ...topics.slice(0, MOST_LINES).map((topic) => ({ name: topic, points: samples.map(([at, each]) => [at, each[topic] ?? null]) }))];
+  return [
+    total,
+    ...topics
+      .slice(0, MOST_LINES)
+      .map((topic) => ({ name: topic, points: samples.map(([at, each]) => [at, each[topic] ?? null]) })),
+  ];
 }
 
 function totals(told) {
@@ -61,7 +104,11 @@ function totals(told) {
     ["Members", number(told.members.length)],
     ["Topics", number(new Set(told.offsets.map((each) => each.topic)).size)],
     ["Partitions", number(told.offsets.length)],
-    ["Coordinator", told.coordinator === null || told.coordinator === undefined ? "–" : `broker ${told.coordinator}`, told.protocol || null],
+    [
+      "Coordinator",
+      told.coordinator === null || told.coordinator === undefined ? "–" : `broker ${told.coordinator}`,
+      told.protocol || null,
+    ],
     told.type === "share" ? ["As a queue", link("depth and letters", ["queues"])] : null,
   );
 }
@@ -71,21 +118,72 @@ function offsetsTable(page, state, told) {
   const most = Math.max(1, ...told.offsets.map((each) => each.lag ?? 0));
   const columns = [
     { name: "topic", label: "Topic", class: "name", value: (row) => row.topic, cell: (row) => topicLink(row.topic) },
-    { name: "partition", label: "Partition", isNumber: true, value: (row) => row.partition, cell: (row) => row.partition },
-    { name: "committed", label: told.type === "share" ? "Start" : "Committed", isNumber: true, value: (row) => row.committed, cell: (row) => (row.committed === null || row.committed < 0 ? "–" : link(number(row.committed), ["topics", row.topic, "messages"], { partition: row.partition, offset: row.committed })) },
-    { name: "end", label: "End", isNumber: true, isWide: true, value: (row) => row.endOffset, cell: (row) => number(row.endOffset) },
-    { name: "bar", label: "", isWide: true, class: "share", cell: (row) => meter(row.lag ?? 0, most, { tone: "warn" }) },
+    {
+      name: "partition",
+      label: "Partition",
+      isNumber: true,
+      value: (row) => row.partition,
+      cell: (row) => row.partition,
+    },
+    {
+      name: "committed",
+      label: told.type === "share" ? "Start" : "Committed",
+      isNumber: true,
+      value: (row) => row.committed,
+      cell: (row) =>
+        row.committed === null || row.committed < 0
+          ? "–"
+          : link(number(row.committed), ["topics", row.topic, "messages"], {
+              partition: row.partition,
+              offset: row.committed,
+            }),
+    },
+    {
+      name: "end",
+      label: "End",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.endOffset,
+      cell: (row) => number(row.endOffset),
+    },
+    {
+      name: "bar",
+      label: "",
+      isWide: true,
+      class: "share",
+      cell: (row) => meter(row.lag ?? 0, most, { tone: "warn" }),
+    },
     { name: "lag", label: "Lag", isNumber: true, value: (row) => row.lag, cell: (row) => number(row.lag) },
     { name: "metadata", label: "Metadata", isWide: true, cell: (row) => row.metadata ?? "" },
   ];
-  return table({ page, state, label: "Offsets", columns, rows: told.offsets, key: (row) => `${row.topic}-${row.partition}` });
+  return table({
+    page,
+    state,
+    label: "Offsets",
+    columns,
+    rows: told.offsets,
+    key: (row) => `${row.topic}-${row.partition}`,
+  });
 }
 
 function membersTable(page, state, told) {
   if (told.members.length === 0) return empty("No members", "Nobody works for this group at the moment.");
   const columns = [
-    { name: "clientId", label: "Client", class: "name", value: (row) => row.clientId, cell: (row) => row.clientId || "–" },
-    { name: "member", label: "Member", class: "clip mono", isWide: true, value: (row) => row.memberId, cell: (row) => h("span", { title: row.memberId }, row.instanceId || row.memberId) },
+    {
+      name: "clientId",
+      label: "Client",
+      class: "name",
+      value: (row) => row.clientId,
+      cell: (row) => row.clientId || "–",
+    },
+    {
+      name: "member",
+      label: "Member",
+      class: "clip mono",
+      isWide: true,
+      value: (row) => row.memberId,
+      cell: (row) => h("span", { title: row.memberId }, row.instanceId || row.memberId),
+    },
     { name: "host", label: "Host", isWide: true, value: (row) => row.host, cell: (row) => row.host },
     { name: "assigned", label: "Partitions", cell: (row) => assigned(row.assignments ?? []) },
   ];
@@ -112,7 +210,15 @@ function ranges(numbers) {
 // -- changing --------------------------------------------------------------------------------------------------------
 function reset(name, found) {
   const topics = [...new Set(found.data.offsets.map((each) => each.topic))];
-  const given = { topic: "", partitions: "", how: "earliest", offset: "", time: toInput(Date.now() - 3_600_000), shift: "", plan: null };
+  const given = {
+    topic: "",
+    partitions: "",
+    how: "earliest",
+    offset: "",
+    time: toInput(Date.now() - 3_600_000),
+    shift: "",
+    plan: null,
+  };
   const ask = (dryRun) => post(path`/v1/groups/${name}/reset`, resetBody(given, dryRun));
   const preview = async (dialog) => {
     Object.assign(dialog, { problem: null });
@@ -128,42 +234,122 @@ function reset(name, found) {
     toast(`${plural(told.offsets.length, "offset")} of ${name} moved`);
     found.reload();
   };
-  const ways = [["earliest", "the earliest there is"], ["latest", "the latest"], ["offset", "an offset"], ["time", "a time"], ["shift", "so many further or back"]];
+  const ways = [
+    ["earliest", "the earliest there is"],
+    ["latest", "the latest"],
+    ["offset", "an offset"],
+    ["time", "a time"],
+    ["shift", "so many further or back"],
+  ];
   const draw = (dialog) =>
     h(
       "form",
       { onsubmit: (event) => (event.preventDefault(), given.plan === null ? preview(dialog) : dialog.submit(save)) },
-      found.data.members.length > 0 ? h("p", { class: "note" }, "The group has members: it can be reset when they are gone.") : null,
+      found.data.members.length > 0
+        ? h("p", { class: "note" }, "The group has members: it can be reset when they are gone.")
+        : null,
       h(
         "div",
         { class: "fields" },
-        field("Topic", select(given, "topic", [["", "all of the group"], ...topics.map((each) => [each, each])], changed(dialog))),
-        field("Partitions", input(given, "partitions", { placeholder: "all", pattern: "[0-9, ]*", title: "numbers, with commas between them" }, changed(dialog))),
+        field(
+          "Topic",
+          select(given, "topic", [["", "all of the group"], ...topics.map((each) => [each, each])], changed(dialog)),
+        ),
+        field(
+          "Partitions",
+          input(
+            given,
+            "partitions",
+            { placeholder: "all", pattern: "[0-9, ]*", title: "numbers, with commas between them" },
+            changed(dialog),
+          ),
+        ),
         field("To", select(given, "how", ways, changed(dialog))),
-        given.how === "offset" ? field("Offset", input(given, "offset", { type: "number", min: 0, required: true }, changed(dialog))) : null,
-        given.how === "time" ? field("Time", input(given, "time", { type: "datetime-local", step: 1, required: true }, changed(dialog))) : null,
-        given.how === "shift" ? field("By", input(given, "shift", { type: "number", required: true }, changed(dialog)), { hint: "negative: back" }) : null,
+        given.how === "offset"
+          ? field("Offset", input(given, "offset", { type: "number", min: 0, required: true }, changed(dialog)))
+          : null,
+        given.how === "time"
+          ? field("Time", input(given, "time", { type: "datetime-local", step: 1, required: true }, changed(dialog)))
+          : null,
+        given.how === "shift"
+          ? field("By", input(given, "shift", { type: "number", required: true }, changed(dialog)), {
+              hint: "negative: back",
+            })
+          : null,
       ),
       given.plan === null ? null : plan(given.plan),
-      h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: given.plan === null ? "primary" : "danger", disabled: dialog.isBusy }, given.plan === null ? "Preview" : "Reset")),
+      h(
+        "div",
+        { class: "actions end" },
+        button("Cancel", () => dialog.close()),
+        h(
+          "button",
+          { type: "submit", class: given.plan === null ? "primary" : "danger", disabled: dialog.isBusy },
+          given.plan === null ? "Preview" : "Reset",
+        ),
+      ),
     );
   openDialog({ title: `Reset offsets of ${name}`, draw, isWide: true });
 }
 
 function resetBody(given, dryRun) {
-  const to = { earliest: "earliest", latest: "latest", offset: { offset: Number(given.offset) }, time: { time: fromInput(given.time) }, shift: { shiftBy: Number(given.shift) } }[given.how];
+  const to = {
+    earliest: "earliest",
+    latest: "latest",
+    offset: { offset: Number(given.offset) },
+    time: { time: fromInput(given.time) },
+    shift: { shiftBy: Number(given.shift) },
+  }[given.how];
   const partitions = given.partitions.split(/[, ]+/).filter(Boolean).map(Number);
-  return { to, dryRun, ...(given.topic === "" ? {} : { topic: given.topic }), ...(partitions.length === 0 ? {} : { partitions }) };
+  return {
+    to,
+    dryRun,
+    ...(given.topic === "" ? {} : { topic: given.topic }),
+    ...(partitions.length === 0 ? {} : { partitions }),
+  };
 }
 
 function plan(offsets) {
   if (offsets.length === 0) return h("p", { class: "note" }, "Nothing would change.");
-  const rows = offsets.map((each) => h("tr", null, h("td", { class: "name" }, `${each.topic} / ${each.partition}`), h("td", { class: "number" }, number(each.from)), h("td", { class: "number" }, number(each.to))));
-  return h("div", { class: "plan" }, h("table", { "aria-label": "What would change" }, h("thead", null, h("tr", null, h("th", null, "Partition"), h("th", { class: "number" }, "From"), h("th", { class: "number" }, "To"))), h("tbody", null, rows)));
+  const rows = offsets.map((each) =>
+    h(
+      "tr",
+      null,
+      h("td", { class: "name" }, `${each.topic} / ${each.partition}`),
+      h("td", { class: "number" }, number(each.from)),
+      h("td", { class: "number" }, number(each.to)),
+    ),
+  );
+  return h(
+    "div",
+    { class: "plan" },
+    h(
+      "table",
+      { "aria-label": "What would change" },
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          h("th", null, "Partition"),
+          h("th", { class: "number" }, "From"),
+          h("th", { class: "number" }, "To"),
+        ),
+      ),
+      h("tbody", null, rows),
+    ),
+  );
 }
 
 async function remove(name) {
-  const isDone = await confirm({ title: `Delete group ${name}?`, text: "Its offsets go with it: whoever joins under this name begins anew.", action: "Delete the group", typed: name, run: () => del(path`/v1/groups/${name}`) });
+  const isDone = await confirm({
+    title: `Delete group ${name}?`,
+    text: "Its offsets go with it: whoever joins under this name begins anew.",
+    action: "Delete the group",
+    typed: name,
+    run: () => del(path`/v1/groups/${name}`),
+  });
   if (!isDone) return;
   toast(`${name} is deleted`);
   go(["groups"]);

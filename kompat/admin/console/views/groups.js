@@ -8,7 +8,20 @@ import { number } from "../format.js";
 import { go } from "../router.js";
 import { h } from "../vdom.js";
 
-export const groupTone = (state) => ({ stable: "good", empty: "", dead: "bad", preparingrebalance: "warn", completingrebalance: "warn", assigning: "warn", reconciling: "warn" })[String(state).toLowerCase().replaceAll(/[^a-z]/g, "")] ?? "";
+export const groupTone = (state) =>
+  ({
+    stable: "good",
+    empty: "",
+    dead: "bad",
+    preparingrebalance: "warn",
+    completingrebalance: "warn",
+    assigning: "warn",
+    reconciling: "warn",
+  })[
+    String(state)
+      .toLowerCase()
+      .replaceAll(/[^a-z]/g, "")
+  ] ?? "";
 
 export default function groups(page) {
   page.title = "Groups";
@@ -16,19 +29,59 @@ export default function groups(page) {
   const rows = tableState("group");
   const list = page.resource((signal) => all("/v1/groups", { limit: 500 }, { signal }), { every: 5000 });
   const columns = [
-    { name: "group", label: "Group", class: "name fill", value: (row) => row.group, cell: (row) => link(row.group === "" ? "(no name)" : row.group, ["groups", row.group]) },
-    { name: "type", label: "Type", isWide: true, value: (row) => row.type, cell: (row) => badge(row.type, row.type === "share" ? "violet" : "") },
+    {
+      name: "group",
+      label: "Group",
+      class: "name fill",
+      value: (row) => row.group,
+      cell: (row) => link(row.group === "" ? "(no name)" : row.group, ["groups", row.group]),
+    },
+    {
+      name: "type",
+      label: "Type",
+      isWide: true,
+      value: (row) => row.type,
+      cell: (row) => badge(row.type, row.type === "share" ? "violet" : ""),
+    },
     { name: "state", label: "State", value: (row) => row.state, cell: (row) => badge(row.state, groupTone(row.state)) },
-    { name: "members", label: "Members", isNumber: true, isWide: true, value: (row) => row.members, cell: (row) => number(row.members) },
+    {
+      name: "members",
+      label: "Members",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.members,
+      cell: (row) => number(row.members),
+    },
     { name: "lag", label: "Lag", isNumber: true, value: (row) => row.lag, cell: (row) => number(row.lag) },
-    { name: "coordinator", label: "Coordinator", isNumber: true, isWide: true, value: (row) => row.coordinator, cell: (row) => (row.coordinator === null ? "–" : `broker ${row.coordinator}`) },
+    {
+      name: "coordinator",
+      label: "Coordinator",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.coordinator,
+      cell: (row) => (row.coordinator === null ? "–" : `broker ${row.coordinator}`),
+    },
   ];
   const draw = (items) => {
     const wanted = state.search.toLowerCase();
-    const found = items.filter((item) => item.group.toLowerCase().includes(wanted) && (state.type === "" || item.type === state.type));
-    if (items.length === 0) return empty("No groups yet", "A group appears with its first member, or the first offset that is committed for it.");
+    const found = items.filter(
+      (item) => item.group.toLowerCase().includes(wanted) && (state.type === "" || item.type === state.type),
+    );
+    if (items.length === 0)
+      return empty(
+        "No groups yet",
+        "A group appears with its first member, or the first offset that is committed for it.",
+      );
     if (found.length === 0) return empty("No group is like that");
-    return table({ page, state: rows, label: "Groups", columns, rows: found, key: (row) => row.group, onopen: (row) => go(["groups", row.group]) });
+    return table({
+      page,
+      state: rows,
+      label: "Groups",
+      columns,
+      rows: found,
+      key: (row) => row.group,
+      onopen: (row) => go(["groups", row.group]),
+    });
   };
   const find = (text) => {
     state.search = text;
@@ -37,7 +90,23 @@ export default function groups(page) {
   };
   return () => [
     head({ title: "Groups", badges: list.data ? [badge(number(list.data.length))] : [] }),
-    h("div", { class: "toolbar" }, search({ value: state.search, label: "Search groups", oninput: find }), select(state, "type", [["", "All types"], ["consumer", "consumer"], ["classic", "classic"], ["share", "share"]], page.redraw, { "aria-label": "Type" })),
+    h(
+      "div",
+      { class: "toolbar" },
+      search({ value: state.search, label: "Search groups", oninput: find }),
+      select(
+        state,
+        "type",
+        [
+          ["", "All types"],
+          ["consumer", "consumer"],
+          ["classic", "classic"],
+          ["share", "share"],
+        ],
+        page.redraw,
+        { "aria-label": "Type" },
+      ),
+    ),
     flushCard(null, show(list, draw, 6)),
   ];
 }

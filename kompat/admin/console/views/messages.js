@@ -58,7 +58,12 @@ export default function messages(page) {
   ]);
 
   return () => [
-    topicHead(topic, "messages", { actions: [button(state.isLive ? "Stop" : "Live", live, { tone: state.isLive ? "danger" : "", keys: "l" }), h("a", { class: "button primary", href: `#/topics/${encodeURIComponent(topic)}/produce` }, "Produce")] }),
+    topicHead(topic, "messages", {
+      actions: [
+        button(state.isLive ? "Stop" : "Live", live, { tone: state.isLive ? "danger" : "", keys: "l" }),
+        h("a", { class: "button primary", href: `#/topics/${encodeURIComponent(topic)}/produce` }, "Produce"),
+      ],
+    }),
     toolbar(page, state, about.data, again),
     state.isLive ? liveList(page, topic, state) : list(page, topic, state, found, { newer, older }),
   ];
@@ -66,7 +71,13 @@ export default function messages(page) {
 
 // -- what is asked for -----------------------------------------------------------------------------------------------
 async function load(topic, state, signal) {
-  const query = { partition: state.partition, limit: PAGE, cursor: state.cursors.at(-1), key: state.key, search: state.search };
+  const query = {
+    partition: state.partition,
+    limit: PAGE,
+    cursor: state.cursors.at(-1),
+    key: state.key,
+    search: state.search,
+  };
   if (state.from === "newest") query.direction = "backward";
   if (state.from === "oldest") query.offset = "earliest";
   if (state.from === "offset") query.offset = state.offset || "earliest";
@@ -77,23 +88,84 @@ async function load(topic, state, signal) {
 }
 
 function remember(page, { partition, from, offset, time: at, until, key, search: text }) {
-  page.setQuery({ partition, from: from === "newest" ? null : from, offset: from === "offset" ? offset : null, time: from === "time" ? at : null, until: from === "time" ? until : null, key, search: text });
+  page.setQuery({
+    partition,
+    from: from === "newest" ? null : from,
+    offset: from === "offset" ? offset : null,
+    time: from === "time" ? at : null,
+    until: from === "time" ? until : null,
+    key,
+    search: text,
+  });
 }
 
 function toolbar(page, state, about, again) {
-  const partitions = [["", "All partitions"], ...(about?.partitions ?? []).map(({ partition }) => [String(partition), `Partition ${partition}`])];
+  const partitions = [
+    ["", "All partitions"],
+    ...(about?.partitions ?? []).map(({ partition }) => [String(partition), `Partition ${partition}`]),
+  ];
   if (state.partition !== "" && !about) partitions.push([state.partition, `Partition ${state.partition}`]);
   const submit = (event) => (event.preventDefault(), again());
-  const origins = [["newest", "Newest first"], ["oldest", "Oldest first"], ["offset", "From offset"], ["time", "From time"]];
+  const origins = [
+    ["newest", "Newest first"],
+    ["oldest", "Oldest first"],
+    ["offset", "From offset"],
+    ["time", "From time"],
+  ];
   return h(
     "form",
     { class: "toolbar", role: "search", onsubmit: submit },
     select(state, "partition", partitions, again, { "aria-label": "Partition" }),
-    state.isLive ? null : select(state, "from", origins, () => (page.redraw(), ["newest", "oldest"].includes(state.from) && again()), { "aria-label": "Begin" }),
-    state.isLive || state.from !== "offset" ? null : input(state, "offset", { type: "number", min: 0, class: "offset-input", placeholder: "offset", "aria-label": "Offset", onchange: again }),
-    state.isLive || state.from !== "time" ? null : [input(state, "time", { type: "datetime-local", step: 1, class: "time-input", "aria-label": "From time", onchange: again }), input(state, "until", { type: "datetime-local", step: 1, class: "time-input", "aria-label": "Until time", onchange: again })],
-    state.isLive ? null : input(state, "key", { type: "search", class: "key-input", placeholder: "key is", "aria-label": "Key", onchange: again }),
-    state.isLive ? null : search({ value: state.search, label: "Search in values, keys and headers", placeholder: "contains", oninput: (text) => (state.search = text) }),
+    state.isLive
+      ? null
+      : select(state, "from", origins, () => (page.redraw(), ["newest", "oldest"].includes(state.from) && again()), {
+          "aria-label": "Begin",
+        }),
+    state.isLive || state.from !== "offset"
+      ? null
+      : input(state, "offset", {
+          type: "number",
+          min: 0,
+          class: "offset-input",
+          placeholder: "offset",
+          "aria-label": "Offset",
+          onchange: again,
+        }),
+    state.isLive || state.from !== "time"
+      ? null
+      : [
+          input(state, "time", {
+            type: "datetime-local",
+            step: 1,
+            class: "time-input",
+            "aria-label": "From time",
+            onchange: again,
+          }),
+          input(state, "until", {
+            type: "datetime-local",
+            step: 1,
+            class: "time-input",
+            "aria-label": "Until time",
+            onchange: again,
+          }),
+        ],
+    state.isLive
+      ? null
+      : input(state, "key", {
+          type: "search",
+          class: "key-input",
+          placeholder: "key is",
+          "aria-label": "Key",
+          onchange: again,
+        }),
+    state.isLive
+      ? null
+      : search({
+          value: state.search,
+          label: "Search in values, keys and headers",
+          placeholder: "contains",
+          oninput: (text) => (state.search = text),
+        }),
     state.isLive ? null : h("button", { type: "submit" }, "Find"),
   );
 }
@@ -102,10 +174,33 @@ function toolbar(page, state, about, again) {
 function columnsOf(topic, isNew) {
   return [
     { name: "partition", label: "Part.", isNumber: true, class: "fit", cell: (row) => row.partition },
-    { name: "offset", label: "Offset", isNumber: true, class: "fit", cell: (row) => h("button", { type: "button", class: "link", onclick: () => messageDialog(topic, row) }, number(row.offset)) },
-    { name: "time", label: "Time", isWide: true, class: "fit", cell: (row) => h("time", { title: time(row.timestamp) }, moment(row.timestamp)) },
-    { name: "key", label: "Key", class: "clip key-cell mono", cell: (row) => (row.key === null ? h("span", { class: "muted" }, "–") : preview(keyOf(row), 80)) },
-    { name: "value", label: "Value", class: "clip fill mono", cell: (row) => (row.value === null ? badge("tombstone") : preview(valueOf(row))) },
+    {
+      name: "offset",
+      label: "Offset",
+      isNumber: true,
+      class: "fit",
+      cell: (row) =>
+        h("button", { type: "button", class: "link", onclick: () => messageDialog(topic, row) }, number(row.offset)),
+    },
+    {
+      name: "time",
+      label: "Time",
+      isWide: true,
+      class: "fit",
+      cell: (row) => h("time", { title: time(row.timestamp) }, moment(row.timestamp)),
+    },
+    {
+      name: "key",
+      label: "Key",
+      class: "clip key-cell mono",
+      cell: (row) => (row.key === null ? h("span", { class: "muted" }, "–") : preview(keyOf(row), 80)),
+    },
+    {
+      name: "value",
+      label: "Value",
+      class: "clip fill mono",
+      cell: (row) => (row.value === null ? badge("tombstone") : preview(valueOf(row))),
+    },
     { name: "marks", label: "Headers", isWide: true, class: "fit", cell: (row) => marks(row) },
     { name: "size", label: "Size", isNumber: true, isWide: true, class: "fit", cell: (row) => bytes(row.size) },
   ];
@@ -117,7 +212,9 @@ function marks({ headers = [] }) {
     "kompat-priority" in named ? badge(`priority ${named["kompat-priority"]}`, "accent") : null,
     "kompat-original-offset" in named ? badge("was delayed", "violet") : null,
     "kompat-trace" in named || "traceparent" in named ? badge("traced", "good") : null,
-    Object.keys(named).some((name) => name.startsWith("__dlq.") || name.startsWith("kafka_dlt-")) ? badge("dead letter", "bad") : null,
+    Object.keys(named).some((name) => name.startsWith("__dlq.") || name.startsWith("kafka_dlt-"))
+      ? badge("dead letter", "bad")
+      : null,
   ].filter(Boolean);
   if (told.length === 0 && headers.length > 0) told.push(badge(headers.length));
   return h("span", { class: "badges" }, told);
@@ -130,16 +227,38 @@ function list(page, topic, state, found, { newer, older }) {
   const pager = h(
     "div",
     { class: "toolbar pager" },
-    h("span", { class: "muted", role: "status" }, found.isLoading ? "Loading…" : `Page ${state.cursors.length}, ${plural(found.data.length, "record")}${isFiltered && state.next ? "; there is more to look through" : ""}`),
+    h(
+      "span",
+      { class: "muted", role: "status" },
+      found.isLoading
+        ? "Loading…"
+        : `Page ${state.cursors.length}, ${plural(found.data.length, "record")}${isFiltered && state.next ? "; there is more to look through" : ""}`,
+    ),
     button("Before", newer, { isDisabled: state.cursors.length === 1, keys: "p" }),
-    button(isFiltered && found.data.length === 0 ? "Look further" : "Next", older, { isDisabled: state.next === null, keys: "n" }),
+    button(isFiltered && found.data.length === 0 ? "Look further" : "Next", older, {
+      isDisabled: state.next === null,
+      keys: "n",
+    }),
   );
   const isEmpty = found.data.length === 0;
   const rows = isEmpty
     ? isFiltered || state.from === "offset" || state.from === "time"
       ? empty("Nothing here", state.next ? "Not in what was looked through so far." : "No record is like that.")
-      : empty("This topic is empty", "Records appear here as soon as they are committed.", h("a", { class: "button", href: `#/topics/${encodeURIComponent(topic)}/produce` }, "Produce one"), link("What waits for its time?", ["topics", topic, "delayed"]))
-    : table({ page, state: null, label: "Records", columns: columnsOf(topic), rows: found.data, key: (row) => `${row.partition}-${row.offset}`, onopen: (row) => messageDialog(topic, row) });
+      : empty(
+          "This topic is empty",
+          "Records appear here as soon as they are committed.",
+          h("a", { class: "button", href: `#/topics/${encodeURIComponent(topic)}/produce` }, "Produce one"),
+          link("What waits for its time?", ["topics", topic, "delayed"]),
+        )
+    : table({
+        page,
+        state: null,
+        label: "Records",
+        columns: columnsOf(topic),
+        rows: found.data,
+        key: (row) => `${row.partition}-${row.offset}`,
+        onopen: (row) => messageDialog(topic, row),
+      });
   return [found.error ? problemBox(found.error, found.reload) : null, flushCard(null, rows), pager];
 }
 
@@ -156,7 +275,12 @@ function tail(page, topic, state) {
     page.redraw();
   };
   const onState = (told) => ((live.state = told), page.redraw());
-  stream(path`/v1/topics/${topic}/tail`, { query: { partition: state.partition, from: "latest" }, signal: stop.signal, onEvent, onState }).catch((error) => {
+  stream(path`/v1/topics/${topic}/tail`, {
+    query: { partition: state.partition, from: "latest" },
+    signal: stop.signal,
+    onEvent,
+    onState,
+  }).catch((error) => {
     live.error = error;
     page.redraw();
   });
@@ -168,13 +292,24 @@ function liveList(page, topic, state) {
   const bar = h(
     "div",
     { class: "toolbar" },
-    badge(live.state === "open" ? (live.isPaused ? "paused" : "live") : "connecting", live.state === "open" && !live.isPaused ? "good" : "warn"),
+    badge(
+      live.state === "open" ? (live.isPaused ? "paused" : "live") : "connecting",
+      live.state === "open" && !live.isPaused ? "good" : "warn",
+    ),
     h("span", { class: "muted", role: "status" }, `${plural(live.received, "record")} since it began`),
     button(live.isPaused ? "Go on" : "Pause", () => ((live.isPaused = !live.isPaused), page.redraw())),
   );
   const rows =
     live.items.length === 0
       ? empty("Waiting for records", "What is produced from now on appears here as it comes.")
-      : table({ page, state: (live.table ??= {}), label: "Records as they come", columns: columnsOf(topic), rows: live.items, key: (row) => `${row.partition}-${row.offset}`, onopen: (row) => messageDialog(topic, row) });
+      : table({
+          page,
+          state: (live.table ??= {}),
+          label: "Records as they come",
+          columns: columnsOf(topic),
+          rows: live.items,
+          key: (row) => `${row.partition}-${row.offset}`,
+          onopen: (row) => messageDialog(topic, row),
+        });
   return [bar, flushCard(null, rows)];
 }

@@ -2,7 +2,7 @@
 
 import { all, get } from "../api.js";
 import "../components/line-chart.js";
-import { badge, card, head, link } from "../components/parts.js";
+import { badge, card, head, select } from "../components/parts.js";
 import { show } from "../components/states.js";
 import { clusterFigures } from "../components/cluster-figures.js";
 import { bytes, duration, short } from "../format.js";
@@ -13,36 +13,103 @@ const SPAN = 5 * 60_000;
 
 export default function overview(page) {
   page.title = "";
-  const samples = new Samples(SPAN);
+  const state = { scope: "broker" };
+  let samples = new Samples(SPAN);
   const statistics = page.resource(
     async (signal) => {
-      const told = await get("/v1/statistics", samples.last === null ? null : { since: samples.last }, { signal });
-      samples.add(told);
+      const wanted = samples;
+      const told = await get("/v1/statistics", { since: wanted.last, scope: state.scope }, { signal });
+      wanted.add(told);
       return told;
     },
     { every: 2000 },
   );
+  const changeScope = () => {
+    samples = new Samples(SPAN);
+    statistics.reload();
+  };
+  const scopes = [
+    ["broker", "this broker"],
+    ["cluster", "all brokers"],
+  ];
   const cluster = page.resource((signal) => get("/v1/cluster", null, { signal }), { every: 5000 });
   const waiting = page.resource((signal) => get("/v1/delayed/statistics", null, { signal }), { every: 5000 });
   const letters = page.resource((signal) => all("/v1/dead-letters", { limit: 500 }, { signal }), { every: 10_000 });
 
-  const chart = (title, lines, format) => card(title, h("line-chart", { label: title, format, span: samples.length, base: format === bytes ? 1024 : 10, series: lines.map(([name, field]) => ({ name, points: samples.line(field) })) }));
+  const chart = (title, lines, format) =>
+    card(
+      title,
+      h("line-chart", {
+        label: title,
+        format,
+        span: samples.length,
+        base: format === bytes ? 1024 : 10,
+        series: lines.map(([name, field]) => ({ name, points: samples.line(field) })),
+      }),
+    );
 
   return () => [
-    head({ title: "Overview", badges: cluster.data ? [cluster.data.brokers.every((each) => each.isAlive) ? badge("all brokers up", "good") : badge("brokers missing", "bad")] : [] }),
-    show(cluster, (told) => clusterFigures(told, { waiting: waiting.data, letters: letters.data, connections: samples.newest("connections") })),
+    head({
+      title: "Overview",
+      badges: cluster.data
+        ? [
+            cluster.data.brokers.every((each) => each.isAlive)
+              ? badge("all brokers up", "good")
+              : badge("brokers missing", "bad"),
+          ]
+        : [],
+      actions:
+        cluster.data?.brokers.length > 1
+          ? [select(state, "scope", scopes, changeScope, { "aria-label": "Charts of" })]
+          : [],
+    }),
+    show(cluster, (told) =>
+      clusterFigures(told, {
+        waiting: waiting.data,
+        letters: letters.data,
+        connections: samples.newest("connections"),
+        isOfAll: state.scope === "cluster",
+      }),
+    ),
     show(
       statistics,
       () => [
         h(
           "div",
           { class: "columns" },
-          chart("Records per second", [["in", "messagesIn"], ["out", "messagesOut"]], short),
-          chart("Bytes per second", [["in", "bytesIn"], ["out", "bytesOut"]], bytes),
-          chart("Time to answer a Produce", [["p50", "produceP50"], ["p99", "produceP99"]], duration),
-          chart("Requests per second", [["requests", "requests"], ["errors", "errors"]], short),
+          chart(
+            "Records per second",
+            [
+              ["in", "messagesIn"],
+              ["out", "messagesOut"],
+            ],
+            short,
+          ),
+          chart(
+            "Bytes per second",
+            [
+              ["in", "bytesIn"],
+              ["out", "bytesOut"],
+            ],
+            bytes,
+          ),
+          chart(
+            "Time to answer a Produce",
+            [
+              ["p50", "produceP50"],
+              ["p99", "produceP99"],
+            ],
+            duration,
+          ),
+          chart(
+            "Requests per second",
+            [
+              ["requests", "requests"],
+              ["errors", "errors"],
+            ],
+            short,
+          ),
         ),
-        h("p", { class: "muted" }, "Of the broker that serves this page. Others show their own: see ", link("the cluster", ["cluster"]), "."),
       ],
       10,
     ),

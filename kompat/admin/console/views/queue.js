@@ -27,13 +27,37 @@ export default function queue(page) {
   const line = (name, field) => ({ name, points: samples.map(([at, told]) => [at, told[field]]) });
 
   return () => [
-    head({ trail: [["Queues", ["queues"]]], title: group, actions: [h("span", { class: "muted" }, "of topic ", topicLink(topic), found.data?.queueTopic ? [", by ", topicLink(found.data.queueTopic)] : null)] }),
+    head({
+      trail: [["Queues", ["queues"]]],
+      title: group,
+      actions: [
+        h(
+          "span",
+          { class: "muted" },
+          "of topic ",
+          topicLink(topic),
+          found.data?.queueTopic ? [", by ", topicLink(found.data.queueTopic)] : null,
+        ),
+      ],
+    }),
     show(
       found,
       (told) => [
         totals(told, letters.data),
-        h("div", { class: "columns" }, card("Depth by class", depth(told.depthByClass ?? {})), card("Deliveries so far, of what is not done", deliveries(told.deliveries ?? {}))),
-        card("While this page is open", h("line-chart", { label: "Depth", format: short, series: [line("available", "available"), line("in flight", "inFlight"), line("backing off", "backingOff")] })),
+        h(
+          "div",
+          { class: "columns" },
+          card("Depth by class", depth(told.depthByClass ?? {})),
+          card("Deliveries so far, of what is not done", deliveries(told.deliveries ?? {})),
+        ),
+        card(
+          "While this page is open",
+          h("line-chart", {
+            label: "Depth",
+            format: short,
+            series: [line("available", "available"), line("in flight", "inFlight"), line("backing off", "backingOff")],
+          }),
+        ),
       ],
       8,
     ),
@@ -48,7 +72,12 @@ function totals(told, letters) {
     ["In flight", number(told.inFlight), "acquired, not answered"],
     ["Backing off", number(told.backingOff), "to come again later"],
     ["Becoming letters", number(told.beingBuried)],
-    ["Dead letters", known.length > 0 ? link(number(count), ["dead-letters", known[0].topic]) : link("see all", ["dead-letters"]), known.length > 0 ? "not redriven" : null, count > 0 ? "warn" : ""],
+    [
+      "Dead letters",
+      known.length > 0 ? link(number(count), ["dead-letters", known[0].topic]) : link("see all", ["dead-letters"]),
+      known.length > 0 ? "not redriven" : null,
+      count > 0 ? "warn" : "",
+    ],
   );
 }
 
@@ -56,12 +85,28 @@ function depth(classes) {
   const counts = Object.entries(classes).sort(([one], [other]) => Number(other) - Number(one));
   const most = Math.max(1, ...counts.map(([, count]) => count));
   if (counts.length === 0) return h("p", { class: "muted" }, "Nothing waits.");
-  return h("div", { class: "bars" }, counts.map(([level, count]) => [h("span", null, NAMES[level] ? `${level} ${NAMES[level]}` : level), meter(count, most, { label: `Class ${level}: ${plural(count, "record")}` }), h("span", { class: "number" }, number(count))]));
+  return h(
+    "div",
+    { class: "bars" },
+    counts.map(([level, count]) => [
+      h("span", null, NAMES[level] ? `${level} ${NAMES[level]}` : level),
+      meter(count, most, { label: `Class ${level}: ${plural(count, "record")}` }),
+      h("span", { class: "number" }, number(count)),
+    ]),
+  );
 }
 
 function deliveries(counts) {
   const known = Object.entries(counts).sort(([one], [other]) => Number(one) - Number(other));
   const most = Math.max(1, ...known.map(([, count]) => count));
   if (known.length === 0) return h("p", { class: "muted" }, "Nothing was delivered that is not done.");
-  return h("div", { class: "bars" }, known.map(([times, count]) => [h("span", null, times === "0" ? "never" : times === "1" ? "once" : `${times} times`), meter(count, most, { tone: Number(times) > 1 ? "warn" : "", label: `${times}: ${plural(count, "record")}` }), h("span", { class: "number" }, number(count))]));
+  return h(
+    "div",
+    { class: "bars" },
+    known.map(([times, count]) => [
+      h("span", null, times === "0" ? "never" : times === "1" ? "once" : `${times} times`),
+      meter(count, most, { tone: Number(times) > 1 ? "warn" : "", label: `${times}: ${plural(count, "record")}` }),
+      h("span", { class: "number" }, number(count)),
+    ]),
+  );
 }

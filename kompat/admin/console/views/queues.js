@@ -14,26 +14,79 @@ export default function queues(page) {
   const rows = tableState("topic");
   const list = page.resource((signal) => all("/v1/queues", { limit: 500 }, { signal }), { every: 3000 });
   const columns = [
-    { name: "group", label: "Group", class: "name", value: (row) => row.group, cell: (row) => link(row.group, ["queues", row.topic, row.group]) },
+    {
+      name: "group",
+      label: "Group",
+      class: "name",
+      value: (row) => row.group,
+      cell: (row) => link(row.group, ["queues", row.topic, row.group]),
+    },
     { name: "topic", label: "Topic", class: "name", value: (row) => row.topic, cell: (row) => topicLink(row.topic) },
-    { name: "available", label: "Available", isNumber: true, value: (row) => row.available, cell: (row) => number(row.available) },
-    { name: "inFlight", label: "In flight", isNumber: true, value: (row) => row.inFlight, cell: (row) => number(row.inFlight) },
-    { name: "backingOff", label: "Backing off", isNumber: true, isWide: true, value: (row) => row.backingOff, cell: (row) => number(row.backingOff) },
-    { name: "again", label: "Delivered again", isNumber: true, isWide: true, value: again, cell: (row) => number(again(row)) },
+    {
+      name: "available",
+      label: "Available",
+      isNumber: true,
+      value: (row) => row.available,
+      cell: (row) => number(row.available),
+    },
+    {
+      name: "inFlight",
+      label: "In flight",
+      isNumber: true,
+      value: (row) => row.inFlight,
+      cell: (row) => number(row.inFlight),
+    },
+    {
+      name: "backingOff",
+      label: "Backing off",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.backingOff,
+      cell: (row) => number(row.backingOff),
+    },
+    {
+      name: "again",
+      label: "Delivered again",
+      isNumber: true,
+      isWide: true,
+      value: again,
+      cell: (row) => number(again(row)),
+    },
   ];
   const draw = (items) => {
     const wanted = state.search.toLowerCase();
     const found = items.filter((item) => `${item.group} ${item.topic}`.toLowerCase().includes(wanted));
-    if (items.length === 0) return empty("No queues yet", "A queue begins when a share group reads a topic, when something is acquired over REST, or with a topic that has kompat.queue.source.");
+    if (items.length === 0)
+      return empty(
+        "No queues yet",
+        "A queue begins when a share group reads a topic, when something is acquired over REST, or with a topic that has kompat.queue.source.",
+      );
     if (found.length === 0) return empty("No queue is like that");
-    return table({ page, state: rows, label: "Queues", columns, rows: found, key: (row) => `${row.topic} ${row.group}`, onopen: (row) => go(["queues", row.topic, row.group]) });
+    return table({
+      page,
+      state: rows,
+      label: "Queues",
+      columns,
+      rows: found,
+      key: (row) => `${row.topic} ${row.group}`,
+      onopen: (row) => go(["queues", row.topic, row.group]),
+    });
   };
   return () => [
     head({ title: "Queues", badges: list.data ? [badge(number(list.data.length))] : [] }),
-    h("div", { class: "toolbar" }, search({ value: state.search, label: "Search queues", oninput: (text) => ((state.search = text), page.redraw()) })),
+    h(
+      "div",
+      { class: "toolbar" },
+      search({
+        value: state.search,
+        label: "Search queues",
+        oninput: (text) => ((state.search = text), page.redraw()),
+      }),
+    ),
     flushCard(null, show(list, draw, 6)),
   ];
 }
 
 /** Records that were delivered twice or more, and are not done with. */
-const again = (row) => Object.entries(row.deliveries ?? {}).reduce((sum, [times, count]) => sum + (Number(times) > 1 ? count : 0), 0);
+const again = (row) =>
+  Object.entries(row.deliveries ?? {}).reduce((sum, [times, count]) => sum + (Number(times) > 1 ? count : 0), 0);

@@ -9,7 +9,19 @@ import { toast } from "../components/toast.js";
 import { number } from "../format.js";
 import { h } from "../vdom.js";
 
-const OPERATIONS = ["all", "read", "write", "create", "delete", "alter", "describe", "cluster_action", "describe_configs", "alter_configs", "idempotent_write"];
+const OPERATIONS = [
+  "all",
+  "read",
+  "write",
+  "create",
+  "delete",
+  "alter",
+  "describe",
+  "cluster_action",
+  "describe_configs",
+  "alter_configs",
+  "idempotent_write",
+];
 const ENTITIES = { user: "user", clientId: "client", ip: "address" };
 const RESOURCES = ["topic", "group", "cluster", "transactional_id", "delegation_token", "user"];
 
@@ -23,12 +35,32 @@ export default function security(page) {
   const isOff = (resource) => resource.error?.code === "SECURITY_DISABLED";
   const section = (title, resource, draw, add) => [
     h("div", { class: "toolbar" }, h("h2", { class: "grow" }, title), add),
-    flushCard(null, isOff(resource) && resource.data === null ? empty("Security is off", "Everybody may do everything. An authorizer (authorizer.class.name) and listeners with SASL or TLS switch it on.") : resource.error && resource.data === null ? problemBox(resource.error, resource.reload) : show(resource, draw, 3)),
+    flushCard(
+      null,
+      isOff(resource) && resource.data === null
+        ? empty(
+            "Security is off",
+            "Everybody may do everything. An authorizer (authorizer.class.name) and listeners with SASL or TLS switch it on.",
+          )
+        : resource.error && resource.data === null
+          ? problemBox(resource.error, resource.reload)
+          : show(resource, draw, 3),
+    ),
   ];
   return () => [
     head({ title: "Security" }),
-    section("Users", users, (items) => usersTable(page, states.users, items, users), button("Add a user", () => addUser(users), { tone: "small", symbol: "plus" })),
-    section("ACLs", acls, (items) => aclsTable(page, states.acls, items, acls), button("Add an ACL", () => addAcl(acls), { tone: "small", symbol: "plus" })),
+    section(
+      "Users",
+      users,
+      (items) => usersTable(page, states.users, items, users),
+      button("Add a user", () => addUser(users), { tone: "small", symbol: "plus" }),
+    ),
+    section(
+      "ACLs",
+      acls,
+      (items) => aclsTable(page, states.acls, items, acls),
+      button("Add an ACL", () => addAcl(acls), { tone: "small", symbol: "plus" }),
+    ),
     section("Quotas", quotas, (items) => quotasTable(page, states.quotas, items)),
   ];
 }
@@ -36,14 +68,29 @@ export default function security(page) {
 function usersTable(page, state, items, users) {
   if (items.length === 0) return empty("No users", "Users with SCRAM credentials are seen here.");
   const remove = async (row) => {
-    const isDone = await confirm({ title: `Delete user ${row.name}?`, text: "They can sign in no more.", action: "Delete the user", typed: row.name, run: () => del(path`/v1/users/${row.name}`) });
+    const isDone = await confirm({
+      title: `Delete user ${row.name}?`,
+      text: "They can sign in no more.",
+      action: "Delete the user",
+      typed: row.name,
+      run: () => del(path`/v1/users/${row.name}`),
+    });
     if (isDone) toast(`${row.name} is deleted`);
     users.reload();
   };
   const columns = [
     { name: "user", label: "User", class: "name fill", value: (row) => row.name, cell: (row) => row.name },
-    { name: "mechanisms", label: "Signs in by", cell: (row) => row.credentials.map((each) => [badge(each.mechanism), " "]) },
-    { name: "actions", label: "", class: "fit", cell: (row) => button("Delete", () => remove(row), { tone: "small danger", label: `Delete ${row.name}` }) },
+    {
+      name: "mechanisms",
+      label: "Signs in by",
+      cell: (row) => row.credentials.map((each) => [badge(each.mechanism), " "]),
+    },
+    {
+      name: "actions",
+      label: "",
+      class: "fit",
+      cell: (row) => button("Delete", () => remove(row), { tone: "small danger", label: `Delete ${row.name}` }),
+    },
   ];
   return table({ page, state, label: "Users", columns, rows: items, key: (row) => row.name });
 }
@@ -51,17 +98,44 @@ function usersTable(page, state, items, users) {
 function aclsTable(page, state, items, acls) {
   if (items.length === 0) return empty("No ACLs");
   const remove = async (row) => {
-    const isDone = await confirm({ title: "Delete this ACL?", text: `${row.permission} ${row.operation} for ${row.principal} on ${row.resourceType} ${row.resourceName}.`, action: "Delete the ACL", run: () => del("/v1/acls", undefined, { query: row }) });
+    const isDone = await confirm({
+      title: "Delete this ACL?",
+      text: `${row.permission} ${row.operation} for ${row.principal} on ${row.resourceType} ${row.resourceName}.`,
+      action: "Delete the ACL",
+      run: () => del("/v1/acls", undefined, { query: row }),
+    });
     if (isDone) toast("The ACL is deleted");
     acls.reload();
   };
   const columns = [
-    { name: "principal", label: "Principal", class: "name", value: (row) => row.principal, cell: (row) => row.principal },
+    {
+      name: "principal",
+      label: "Principal",
+      class: "name",
+      value: (row) => row.principal,
+      cell: (row) => row.principal,
+    },
     { name: "permission", label: "", cell: (row) => badge(row.permission, row.permission === "deny" ? "bad" : "good") },
     { name: "operation", label: "Operation", value: (row) => row.operation, cell: (row) => row.operation },
-    { name: "resource", label: "On", value: (row) => `${row.resourceType} ${row.resourceName}`, cell: (row) => [`${row.resourceType} `, h("code", null, row.resourceName), row.patternType === "prefixed" ? "…" : ""] },
+    {
+      name: "resource",
+      label: "On",
+      value: (row) => `${row.resourceType} ${row.resourceName}`,
+      cell: (row) => [
+        `${row.resourceType} `,
+        h("code", null, row.resourceName),
+        row.patternType === "prefixed" ? "…" : "",
+      ],
+    },
     { name: "host", label: "From", isWide: true, cell: (row) => row.host },
-    { name: "actions", label: "", class: "fit", isWide: true, cell: (row) => button("Delete", () => remove(row), { tone: "small danger", label: `Delete the ACL of ${row.principal}` }) },
+    {
+      name: "actions",
+      label: "",
+      class: "fit",
+      isWide: true,
+      cell: (row) =>
+        button("Delete", () => remove(row), { tone: "small danger", label: `Delete the ACL of ${row.principal}` }),
+    },
   ];
   return table({ page, state, label: "ACLs", columns, rows: items, key: (row) => JSON.stringify(row) });
 }
@@ -69,8 +143,21 @@ function aclsTable(page, state, items, acls) {
 function quotasTable(page, state, items) {
   if (items.length === 0) return empty("No quotas");
   const columns = [
-    { name: "entity", label: "For", class: "name", cell: (row) => ["user", "clientId", "ip"].filter((kind) => kind in row).map((kind) => `${ENTITIES[kind]} ${row[kind] ?? "(default)"}`).join(", ") },
-    { name: "values", label: "Quotas", cell: (row) => Object.entries(row.values).map(([name, value]) => h("div", null, `${name} ${number(value)}`)) },
+    {
+      name: "entity",
+      label: "For",
+      class: "name",
+      cell: (row) =>
+        ["user", "clientId", "ip"]
+          .filter((kind) => kind in row)
+          .map((kind) => `${ENTITIES[kind]} ${row[kind] ?? "(default)"}`)
+          .join(", "),
+    },
+    {
+      name: "values",
+      label: "Quotas",
+      cell: (row) => Object.entries(row.values).map(([name, value]) => h("div", null, `${name} ${number(value)}`)),
+    },
   ];
   return table({ page, state, label: "Quotas", columns, rows: items, key: (row) => JSON.stringify(row) });
 }
@@ -89,13 +176,26 @@ function addUser(users) {
       field("User", input(given, "name", { required: true, autocomplete: "off" })),
       field("Password", input(given, "password", { type: "password", required: true, autocomplete: "new-password" })),
       field("Mechanism", select(given, "mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256"])),
-      h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Add")),
+      h(
+        "div",
+        { class: "actions end" },
+        button("Cancel", () => dialog.close()),
+        h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Add"),
+      ),
     );
   openDialog({ title: "Add a user", draw });
 }
 
 function addAcl(acls) {
-  const given = { principal: "User:", permission: "allow", operation: "read", resourceType: "topic", resourceName: "", patternType: "literal", host: "*" };
+  const given = {
+    principal: "User:",
+    permission: "allow",
+    operation: "read",
+    resourceType: "topic",
+    resourceName: "",
+    patternType: "literal",
+    host: "*",
+  };
   const save = async () => {
     const { resourceName, ...rest } = given;
     await post("/v1/acls", { acls: [given.resourceType === "cluster" ? rest : { ...rest, resourceName }] });
@@ -113,11 +213,24 @@ function addAcl(acls) {
         field("May, or may not", select(given, "permission", ["allow", "deny"])),
         field("Operation", select(given, "operation", OPERATIONS)),
         field("On", select(given, "resourceType", RESOURCES, dialog.redraw)),
-        given.resourceType === "cluster" ? null : field("Named", input(given, "resourceName", { required: true }), { hint: "* for all" }),
-        field("Name is", select(given, "patternType", [["literal", "whole"], ["prefixed", "a beginning"]])),
+        given.resourceType === "cluster"
+          ? null
+          : field("Named", input(given, "resourceName", { required: true }), { hint: "* for all" }),
+        field(
+          "Name is",
+          select(given, "patternType", [
+            ["literal", "whole"],
+            ["prefixed", "a beginning"],
+          ]),
+        ),
         field("From host", input(given, "host", { required: true })),
       ),
-      h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Add")),
+      h(
+        "div",
+        { class: "actions end" },
+        button("Cancel", () => dialog.close()),
+        h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Add"),
+      ),
     );
   openDialog({ title: "Add an ACL", draw });
 }

@@ -21,29 +21,69 @@ export default function topicSettings(page) {
 export function settingsPage({ page, found, address, above }) {
   const state = { search: "", isOwn: false };
   const rows = tableState();
-  const edit = (item) => editDialog(item, async (change) => {
-    const told = await patch(address, change);
-    found.data = told?.items ?? found.data;
-    toast(`${item.name} is changed`);
-    if (!told?.items) found.reload();
-    page.redraw();
-  });
+  const edit = (item) =>
+    editDialog(item, async (change) => {
+      const told = await patch(address, change);
+      found.data = told?.items ?? found.data;
+      toast(`${item.name} is changed`);
+      if (!told?.items) found.reload();
+      page.redraw();
+    });
   const columns = [
-    { name: "name", label: "Setting", class: "name", cell: (row) => (row.isReadOnly ? row.name : h("button", { type: "button", class: "link", onclick: () => edit(row) }, row.name)) },
-    { name: "value", label: "Value", class: "mono setting-value", cell: (row) => (row.isSensitive ? "••••" : (row.value ?? "null")) },
-    { name: "source", label: "From", isWide: true, cell: (row) => (row.isDefault ? h("span", { class: "muted" }, "default") : badge(sourceName(row.source), "accent")) },
-    { name: "edit", label: "", class: "fit", isWide: true, cell: (row) => (row.isReadOnly ? h("span", { class: "muted" }, "read-only") : button("Change", () => edit(row), { tone: "small", label: `Change ${row.name}` })) },
+    {
+      name: "name",
+      label: "Setting",
+      class: "name",
+      cell: (row) =>
+        row.isReadOnly ? row.name : h("button", { type: "button", class: "link", onclick: () => edit(row) }, row.name),
+    },
+    {
+      name: "value",
+      label: "Value",
+      class: "mono setting-value",
+      cell: (row) => (row.isSensitive ? "••••" : (row.value ?? "null")),
+    },
+    {
+      name: "source",
+      label: "From",
+      isWide: true,
+      cell: (row) =>
+        row.isDefault ? h("span", { class: "muted" }, "default") : badge(sourceName(row.source), "accent"),
+    },
+    {
+      name: "edit",
+      label: "",
+      class: "fit",
+      isWide: true,
+      cell: (row) =>
+        row.isReadOnly
+          ? h("span", { class: "muted" }, "read-only")
+          : button("Change", () => edit(row), { tone: "small", label: `Change ${row.name}` }),
+    },
   ];
   const draw = (items) => {
     const wanted = state.search.toLowerCase();
-    const matching = items.filter((item) => item.name.toLowerCase().includes(wanted) && (!state.isOwn || !item.isDefault));
-    const sorted = [...matching].sort((one, other) => Number(one.isDefault) - Number(other.isDefault) || one.name.localeCompare(other.name));
+    const matching = items.filter(
+      (item) => item.name.toLowerCase().includes(wanted) && (!state.isOwn || !item.isDefault),
+    );
+    const sorted = [...matching].sort(
+      (one, other) => Number(one.isDefault) - Number(other.isDefault) || one.name.localeCompare(other.name),
+    );
     if (sorted.length === 0) return empty(state.isOwn ? "All settings are as they come" : "No such setting");
     return table({ page, state: rows, label: "Settings", columns, rows: sorted, key: (row) => row.name });
   };
   return () => [
     above(),
-    h("div", { class: "toolbar" }, search({ value: state.search, label: "Search settings", oninput: (text) => ((state.search = text), page.redraw()) }), checkbox("Changed ones only", state.isOwn, (isOwn) => ((state.isOwn = isOwn), page.redraw()))),
+    h(
+      "div",
+      { class: "toolbar" },
+      search({
+        value: state.search,
+        label: "Search settings",
+        oninput: (text) => ((state.search = text), page.redraw()),
+      }),
+      checkbox("Changed ones only", state.isOwn, (isOwn) => ((state.isOwn = isOwn), page.redraw())),
+    ),
     flushCard(null, show(found, draw, 10)),
   ];
 }
@@ -55,7 +95,9 @@ function editDialog(item, save) {
   const draw = (dialog) =>
     h(
       "form",
-      { onsubmit: (event) => (event.preventDefault(), dialog.submit(() => save({ set: { [item.name]: given.value } }))) },
+      {
+        onsubmit: (event) => (event.preventDefault(), dialog.submit(() => save({ set: { [item.name]: given.value } }))),
+      },
       item.documentation ? h("p", { class: "muted" }, item.documentation) : null,
       field("Value", input(given, "value", { "data-first": true })),
       h(

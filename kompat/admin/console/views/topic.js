@@ -43,7 +43,8 @@ function marks({ internal, configs }) {
   ].filter(Boolean);
 }
 
-const recordsOf = (each) => (each.endOffset === null || each.startOffset === null ? null : each.endOffset - each.startOffset);
+const recordsOf = (each) =>
+  each.endOffset === null || each.startOffset === null ? null : each.endOffset - each.startOffset;
 const isBehind = (each) => each.inSync.length < each.replicas.length;
 const sum = (values) => values.reduce((all, value) => all + (value ?? 0), 0);
 
@@ -61,12 +62,33 @@ function totals({ partitions }) {
 function partitions(page, rows, told) {
   const most = Math.max(1, ...told.partitions.map((each) => recordsOf(each) ?? 0));
   const columns = [
-    { name: "partition", label: "Partition", value: (row) => row.partition, cell: (row) => link(row.partition, ["topics", told.name, "messages"], { partition: row.partition }) },
-    { name: "leader", label: "Leader", value: (row) => row.leader, cell: (row) => (row.leader === null || row.leader < 0 ? badge("none", "bad") : `broker ${row.leader}`) },
+    {
+      name: "partition",
+      label: "Partition",
+      value: (row) => row.partition,
+      cell: (row) => link(row.partition, ["topics", told.name, "messages"], { partition: row.partition }),
+    },
+    {
+      name: "leader",
+      label: "Leader",
+      value: (row) => row.leader,
+      cell: (row) => (row.leader === null || row.leader < 0 ? badge("none", "bad") : `broker ${row.leader}`),
+    },
     { name: "epoch", label: "Epoch", isNumber: true, isWide: true, cell: (row) => number(row.leaderEpoch) },
     { name: "replicas", label: "Replicas", isWide: true, cell: (row) => row.replicas.join(", ") },
-    { name: "sync", label: "In sync", cell: (row) => (isBehind(row) ? badge(row.inSync.join(", ") || "none", "bad") : row.inSync.join(", ")) },
-    { name: "start", label: "Start", isNumber: true, isWide: true, value: (row) => row.startOffset, cell: (row) => number(row.startOffset) },
+    {
+      name: "sync",
+      label: "In sync",
+      cell: (row) => (isBehind(row) ? badge(row.inSync.join(", ") || "none", "bad") : row.inSync.join(", ")),
+    },
+    {
+      name: "start",
+      label: "Start",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.startOffset,
+      cell: (row) => number(row.startOffset),
+    },
     { name: "end", label: "End", isNumber: true, value: (row) => row.endOffset, cell: (row) => number(row.endOffset) },
     { name: "share", label: "", class: "share", isWide: true, cell: (row) => meter(recordsOf(row) ?? 0, most) },
     { name: "bytes", label: "Size", isNumber: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
@@ -88,7 +110,12 @@ function grow(name, found) {
       { onsubmit: (event) => (event.preventDefault(), dialog.submit(send)) },
       h("p", null, "Keys go to other partitions from then on. There is no way back."),
       field("Partitions", input(given, "count", { type: "number", min: count + 1, required: true })),
-      h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Add")),
+      h(
+        "div",
+        { class: "actions end" },
+        button("Cancel", () => dialog.close()),
+        h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Add"),
+      ),
     );
   openDialog({ title: `Add partitions to ${name}`, draw });
 }
@@ -108,10 +135,20 @@ function truncate(name, found) {
       h(
         "div",
         { class: "fields" },
-        field("Partition", input(given, "partition", { type: "number", min: 0, max: found.data.partitions.length - 1, required: true })),
-        field("Before offset", input(given, "offset", { type: "number", min: -1, required: true }), { hint: "−1: all there are" }),
+        field(
+          "Partition",
+          input(given, "partition", { type: "number", min: 0, max: found.data.partitions.length - 1, required: true }),
+        ),
+        field("Before offset", input(given, "offset", { type: "number", min: -1, required: true }), {
+          hint: "−1: all there are",
+        }),
       ),
-      h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: "danger", disabled: dialog.isBusy }, "Delete records")),
+      h(
+        "div",
+        { class: "actions end" },
+        button("Cancel", () => dialog.close()),
+        h("button", { type: "submit", class: "danger", disabled: dialog.isBusy }, "Delete records"),
+      ),
     );
   openDialog({ title: `Delete records of ${name}`, draw });
 }

@@ -40,24 +40,90 @@ export default function topics(page) {
   page.keys([{ keys: "c", label: "Create a topic", run: create }]);
 
   const columns = [
-    { name: "name", label: "Topic", class: "name fill", value: (row) => row.name, cell: (row) => [topicLink(row.name), " ", marks(row)] },
-    { name: "partitions", label: "Partitions", isNumber: true, value: (row) => row.partitions, cell: (row) => number(row.partitions) },
-    { name: "replicas", label: "Replicas", isNumber: true, isWide: true, value: (row) => row.replicationFactor, cell: (row) => number(row.replicationFactor) },
-    { name: "records", label: "Records", isNumber: true, value: (row) => row.records, cell: (row) => number(row.records) },
-    { name: "bytes", label: "Size", isNumber: true, isWide: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+    {
+      name: "name",
+      label: "Topic",
+      class: "name fill",
+      value: (row) => row.name,
+      cell: (row) => [topicLink(row.name), " ", marks(row)],
+    },
+    {
+      name: "partitions",
+      label: "Partitions",
+      isNumber: true,
+      value: (row) => row.partitions,
+      cell: (row) => number(row.partitions),
+    },
+    {
+      name: "replicas",
+      label: "Replicas",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.replicationFactor,
+      cell: (row) => number(row.replicationFactor),
+    },
+    {
+      name: "records",
+      label: "Records",
+      isNumber: true,
+      value: (row) => row.records,
+      cell: (row) => number(row.records),
+    },
+    {
+      name: "bytes",
+      label: "Size",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.bytes,
+      cell: (row) => bytes(row.bytes),
+    },
   ];
 
   const draw = (items) => {
     const wanted = state.search.toLowerCase();
     const found = items.filter((item) => item.name.toLowerCase().includes(wanted));
-    if (items.length === 0 && wanted === "") return empty("No topics yet", "A topic is made here, by any client's first word to it, or by Kafka's tools.", button("Create a topic", create, { tone: "primary" }));
-    if (found.length === 0) return empty("No topic has this in its name", `Looked for “${state.search}” in ${plural(items.length, "topic")}.`);
-    return table({ page, state: rows, label: "Topics", columns, rows: found, key: (row) => row.name, onopen: (row) => go(["topics", row.name]) });
+    if (items.length === 0 && wanted === "")
+      return empty(
+        "No topics yet",
+        "A topic is made here, by any client's first word to it, or by Kafka's tools.",
+        button("Create a topic", create, { tone: "primary" }),
+      );
+    if (found.length === 0)
+      return empty(
+        "No topic has this in its name",
+        `Looked for “${state.search}” in ${plural(items.length, "topic")}.`,
+      );
+    return table({
+      page,
+      state: rows,
+      label: "Topics",
+      columns,
+      rows: found,
+      key: (row) => row.name,
+      onopen: (row) => go(["topics", row.name]),
+    });
   };
 
   return () => [
-    head({ title: "Topics", badges: list.data ? [badge(number(list.data.length))] : [], actions: [button("Create a topic", create, { tone: "primary", symbol: "plus", keys: "c" })] }),
-    h("div", { class: "toolbar" }, search({ value: state.search, label: "Search topics", oninput: find }), checkbox("Internal ones, too", state.isInternal, (isInternal) => ((state.isInternal = isInternal), page.setQuery({ internal: isInternal || null }), list.reload()))),
+    head({
+      title: "Topics",
+      badges: list.data ? [badge(number(list.data.length))] : [],
+      actions: [button("Create a topic", create, { tone: "primary", symbol: "plus", keys: "c" })],
+    }),
+    h(
+      "div",
+      { class: "toolbar" },
+      search({ value: state.search, label: "Search topics", oninput: find }),
+      checkbox(
+        "Internal ones, too",
+        state.isInternal,
+        (isInternal) => (
+          (state.isInternal = isInternal),
+          page.setQuery({ internal: isInternal || null }),
+          list.reload()
+        ),
+      ),
+    ),
     flushCard(null, show(list, draw, 8)),
   ];
 }
@@ -68,35 +134,90 @@ function marks(row) {
     row.isQueue ? badge("queue", "violet") : null,
     row.order === "priority" ? badge("by priority", "accent") : null,
     row.internal ? badge("internal") : null,
-  ].filter(Boolean).flatMap((mark) => [mark, " "]);
+  ]
+    .filter(Boolean)
+    .flatMap((mark) => [mark, " "]);
 }
 
 async function createDialog() {
   const given = { name: "", partitions: "1", replicas: "", cleanup: "", retention: "", order: "", queue: "" };
-  const brokers = await get("/v1/cluster").then((told) => told.brokers.length, () => 1);
+  const brokers = await get("/v1/cluster").then(
+    (told) => told.brokers.length,
+    () => 1,
+  );
   const draw = (dialog) =>
     h(
       "form",
       { onsubmit: (event) => (event.preventDefault(), dialog.submit(() => create(given))) },
-      field("Name", input(given, "name", { required: true, maxlength: 249, pattern: "[a-zA-Z0-9._\\-]+", title: "letters, digits, dots, underscores and hyphens", "data-first": true })),
+      field(
+        "Name",
+        input(given, "name", {
+          required: true,
+          maxlength: 249,
+          pattern: "[a-zA-Z0-9._\\-]+",
+          title: "letters, digits, dots, underscores and hyphens",
+          "data-first": true,
+        }),
+      ),
       h(
         "div",
         { class: "fields" },
-        field("Partitions", input(given, "partitions", { type: "number", min: 1, required: true, inputmode: "numeric" })),
-        field("Replicas", input(given, "replicas", { type: "number", min: 1, max: brokers, placeholder: "default", inputmode: "numeric" }), { hint: `of ${plural(brokers, "broker")}` }),
-        field("Keep for (retention.ms)", input(given, "retention", { type: "number", min: -1, placeholder: "default", inputmode: "numeric" })),
-        field("Clean up", choice(given, "cleanup", [["", "default"], ["delete", "delete"], ["compact", "compact"], ["compact,delete", "compact, then delete"]])),
-        field("Deliver", choice(given, "order", [["", "in the log's order"], ["priority", "by priority"]])),
-        field("Queue of topic", input(given, "queue", { placeholder: "none" }), { hint: "consumers acknowledge each record" }),
+        field(
+          "Partitions",
+          input(given, "partitions", { type: "number", min: 1, required: true, inputmode: "numeric" }),
+        ),
+        field(
+          "Replicas",
+          input(given, "replicas", {
+            type: "number",
+            min: 1,
+            max: brokers,
+            placeholder: "default",
+            inputmode: "numeric",
+          }),
+          { hint: `of ${plural(brokers, "broker")}` },
+        ),
+        field(
+          "Keep for (retention.ms)",
+          input(given, "retention", { type: "number", min: -1, placeholder: "default", inputmode: "numeric" }),
+        ),
+        field(
+          "Clean up",
+          choice(given, "cleanup", [
+            ["", "default"],
+            ["delete", "delete"],
+            ["compact", "compact"],
+            ["compact,delete", "compact, then delete"],
+          ]),
+        ),
+        field(
+          "Deliver",
+          choice(given, "order", [
+            ["", "in the log's order"],
+            ["priority", "by priority"],
+          ]),
+        ),
+        field("Queue of topic", input(given, "queue", { placeholder: "none" }), {
+          hint: "consumers acknowledge each record",
+        }),
       ),
-      h("div", { class: "actions end" }, button("Cancel", () => dialog.close()), h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Create")),
+      h(
+        "div",
+        { class: "actions end" },
+        button("Cancel", () => dialog.close()),
+        h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Create"),
+      ),
     );
   const isMade = await openDialog({ title: "Create a topic", draw }).closed;
   return isMade ? given.name : null;
 }
 
 function choice(given, name, options) {
-  return h("select", { onchange: (event) => (given[name] = event.target.value) }, options.map(([value, text]) => h("option", { value }, text)));
+  return h(
+    "select",
+    { onchange: (event) => (given[name] = event.target.value) },
+    options.map(([value, text]) => h("option", { value }, text)),
+  );
 }
 
 async function create(given) {
@@ -108,6 +229,11 @@ async function create(given) {
       ["kompat.queue.source", given.queue],
     ].filter(([, value]) => value !== ""),
   );
-  await post("/v1/topics", { name: given.name, partitions: Number(given.partitions), replicationFactor: given.replicas === "" ? -1 : Number(given.replicas), configs });
+  await post("/v1/topics", {
+    name: given.name,
+    partitions: Number(given.partitions),
+    replicationFactor: given.replicas === "" ? -1 : Number(given.replicas),
+    configs,
+  });
   toast(`${given.name} is made`);
 }

@@ -11,9 +11,26 @@ import { h } from "../vdom.js";
 
 export default function traces(page) {
   page.title = "Traces";
-  const state = { id: "", topic: page.query.topic ?? "", group: "", event: page.query.event ?? "", from: "", to: "", cursors: [null], next: null };
+  const state = {
+    id: "",
+    topic: page.query.topic ?? "",
+    group: "",
+    event: page.query.event ?? "",
+    from: "",
+    to: "",
+    cursors: [null],
+    next: null,
+  };
   const found = page.resource(async (signal) => {
-    const query = { topic: state.topic, group: state.group, event: state.event, from: fromInput(state.from), to: fromInput(state.to), limit: 100, cursor: state.cursors.at(-1) };
+    const query = {
+      topic: state.topic,
+      group: state.group,
+      event: state.event,
+      from: fromInput(state.from),
+      to: fromInput(state.to),
+      limit: 100,
+      cursor: state.cursors.at(-1),
+    };
     const told = await get("/v1/traces", query, { signal });
     state.next = told.nextCursor ?? null;
     return told.items;
@@ -28,19 +45,68 @@ export default function traces(page) {
   page.keys([{ keys: "r", label: "Load again", run: () => again() }]);
 
   const columns = [
-    { name: "time", label: "Time", class: "fit", cell: (row) => h("time", { title: time(row.timestamp) }, moment(row.timestamp)) },
-    { name: "event", label: "Event", cell: (row) => badge(wordOf(row.kind), ["REJECTED", "DEAD_LETTERED", "LOCK_EXPIRED", "EXPIRED", "CANCELLED"].includes(row.kind) ? "bad" : ["ACKNOWLEDGED", "COMMITTED_PAST"].includes(row.kind) ? "good" : "") },
-    { name: "record", label: "Record", class: "name", cell: (row) => link(`${row.topic}/${row.partition}/${row.offset}`, ["traces", row.traceId]) },
+    {
+      name: "time",
+      label: "Time",
+      class: "fit",
+      cell: (row) => h("time", { title: time(row.timestamp) }, moment(row.timestamp)),
+    },
+    {
+      name: "event",
+      label: "Event",
+      cell: (row) =>
+        badge(
+          wordOf(row.kind),
+          ["REJECTED", "DEAD_LETTERED", "LOCK_EXPIRED", "EXPIRED", "CANCELLED"].includes(row.kind)
+            ? "bad"
+            : ["ACKNOWLEDGED", "COMMITTED_PAST"].includes(row.kind)
+              ? "good"
+              : "",
+        ),
+    },
+    {
+      name: "record",
+      label: "Record",
+      class: "name",
+      cell: (row) => link(`${row.topic}/${row.partition}/${row.offset}`, ["traces", row.traceId]),
+    },
     { name: "who", label: "By", isWide: true, cell: (row) => row.group ?? row.clientId ?? "" },
     { name: "trace", label: "Trace", class: "clip mono", isWide: true, cell: (row) => row.traceId },
   ];
-  const draw = (items) => (items.length === 0 ? empty("No events", state.next ? "Not in what was looked through so far." : "Records are traced if they ask for it (kompat-trace: 1, a sampled traceparent), or by their topic's kompat.trace.sample.") : table({ page, state: null, label: "Events", columns, rows: items, key: (row) => `${row.traceId} ${row.timestamp} ${row.kind} ${row.offset} ${row.group ?? ""} ${row.memberId ?? ""} ${row.clientId ?? ""}`, onopen: (row) => go(["traces", row.traceId]) }));
+  const draw = (items) =>
+    items.length === 0
+      ? empty(
+          "No events",
+          state.next
+            ? "Not in what was looked through so far."
+            : "Records are traced if they ask for it (kompat-trace: 1, a sampled traceparent), or by their topic's kompat.trace.sample.",
+        )
+      : table({
+          page,
+          state: null,
+          label: "Events",
+          columns,
+          rows: items,
+          key: (row) =>
+            `${row.traceId} ${row.timestamp} ${row.kind} ${row.offset} ${row.group ?? ""} ${row.memberId ?? ""} ${row.clientId ?? ""}`,
+          onopen: (row) => go(["traces", row.traceId]),
+        });
 
   return () => [
     head({ title: "Traces" }),
     card(
       null,
-      h("form", { class: "toolbar", role: "search", onsubmit: (event) => (event.preventDefault(), open(state.id.trim())) }, h("label", { class: "field grow" }, h("span", null, "A trace's id, a message's id, or topic/partition/offset"), input(state, "id", { "data-search": true, placeholder: "orders/2/45678" })), h("button", { type: "submit", class: "primary align-end" }, "Show")),
+      h(
+        "form",
+        { class: "toolbar", role: "search", onsubmit: (event) => (event.preventDefault(), open(state.id.trim())) },
+        h(
+          "label",
+          { class: "field grow" },
+          h("span", null, "A trace's id, a message's id, or topic/partition/offset"),
+          input(state, "id", { "data-search": true, placeholder: "orders/2/45678" }),
+        ),
+        h("button", { type: "submit", class: "primary align-end" }, "Show"),
+      ),
       h(
         "form",
         { class: "fields", onsubmit: again },
@@ -53,7 +119,15 @@ export default function traces(page) {
       ),
     ),
     flushCard(null, show(found, draw, 6)),
-    state.next !== null || state.cursors.length > 1 ? h("div", { class: "toolbar pager" }, h("span", { class: "muted" }, `Page ${state.cursors.length}`), button("Before", () => turn(() => state.cursors.pop()), { isDisabled: state.cursors.length === 1 }), button("Next", () => turn(() => state.cursors.push(state.next)), { isDisabled: state.next === null })) : null,
+    state.next !== null || state.cursors.length > 1
+      ? h(
+          "div",
+          { class: "toolbar pager" },
+          h("span", { class: "muted" }, `Page ${state.cursors.length}`),
+          button("Before", () => turn(() => state.cursors.pop()), { isDisabled: state.cursors.length === 1 }),
+          button("Next", () => turn(() => state.cursors.push(state.next)), { isDisabled: state.next === null }),
+        )
+      : null,
   ];
 }
 

@@ -9,8 +9,21 @@ import { toast } from "../components/toast.js";
 import { duration, number, time } from "../format.js";
 import { h } from "../vdom.js";
 
-const TONES = { ongoing: "accent", preparecommit: "warn", prepareabort: "warn", completecommit: "good", completeabort: "", empty: "", dead: "bad" };
-const toneOf = (state) => TONES[String(state).toLowerCase().replaceAll(/[^a-z]/g, "")] ?? "";
+const TONES = {
+  ongoing: "accent",
+  preparecommit: "warn",
+  prepareabort: "warn",
+  completecommit: "good",
+  completeabort: "",
+  empty: "",
+  dead: "bad",
+};
+const toneOf = (state) =>
+  TONES[
+    String(state)
+      .toLowerCase()
+      .replaceAll(/[^a-z]/g, "")
+  ] ?? "";
 
 export default function transactions(page) {
   page.title = "Transactions";
@@ -19,22 +32,65 @@ export default function transactions(page) {
   const list = page.resource((signal) => all("/v1/transactions", { limit: 500 }, { signal }), { every: 3000 });
   const look = (row) => details(row.transactionalId, list);
   const columns = [
-    { name: "id", label: "Transactional id", class: "name fill", value: (row) => row.transactionalId, cell: (row) => h("button", { type: "button", class: "link", onclick: () => look(row) }, row.transactionalId) },
+    {
+      name: "id",
+      label: "Transactional id",
+      class: "name fill",
+      value: (row) => row.transactionalId,
+      cell: (row) => h("button", { type: "button", class: "link", onclick: () => look(row) }, row.transactionalId),
+    },
     { name: "state", label: "State", value: (row) => row.state, cell: (row) => badge(row.state, toneOf(row.state)) },
-    { name: "producer", label: "Producer", isNumber: true, isWide: true, value: (row) => row.producerId, cell: (row) => row.producerId },
-    { name: "coordinator", label: "Coordinator", isNumber: true, isWide: true, value: (row) => row.coordinator, cell: (row) => (row.coordinator === null || row.coordinator === undefined ? "–" : `broker ${row.coordinator}`) },
+    {
+      name: "producer",
+      label: "Producer",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.producerId,
+      cell: (row) => row.producerId,
+    },
+    {
+      name: "coordinator",
+      label: "Coordinator",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.coordinator,
+      cell: (row) => (row.coordinator === null || row.coordinator === undefined ? "–" : `broker ${row.coordinator}`),
+    },
   ];
   const draw = (items) => {
     const wanted = state.search.toLowerCase();
-    const found = items.filter((item) => item.transactionalId.toLowerCase().includes(wanted) && (state.state === "" || item.state === state.state));
+    const found = items.filter(
+      (item) =>
+        item.transactionalId.toLowerCase().includes(wanted) && (state.state === "" || item.state === state.state),
+    );
     if (items.length === 0) return empty("No transactions", "Producers with a transactional.id are seen here.");
     if (found.length === 0) return empty("No transaction is like that");
-    return table({ page, state: rows, label: "Transactions", columns, rows: found, key: (row) => row.transactionalId, onopen: look });
+    return table({
+      page,
+      state: rows,
+      label: "Transactions",
+      columns,
+      rows: found,
+      key: (row) => row.transactionalId,
+      onopen: look,
+    });
   };
-  const states = () => [["", "All states"], ...[...new Set((list.data ?? []).map((each) => each.state))].sort().map((each) => [each, each])];
+  const states = () => [
+    ["", "All states"],
+    ...[...new Set((list.data ?? []).map((each) => each.state))].sort().map((each) => [each, each]),
+  ];
   return () => [
     head({ title: "Transactions", badges: list.data ? [badge(number(list.data.length))] : [] }),
-    h("div", { class: "toolbar" }, search({ value: state.search, label: "Search transactions", oninput: (text) => ((state.search = text), page.redraw()) }), select(state, "state", states(), page.redraw, { "aria-label": "State" })),
+    h(
+      "div",
+      { class: "toolbar" },
+      search({
+        value: state.search,
+        label: "Search transactions",
+        oninput: (text) => ((state.search = text), page.redraw()),
+      }),
+      select(state, "state", states(), page.redraw, { "aria-label": "State" }),
+    ),
     flushCard(null, show(list, draw, 5)),
   ];
 }
@@ -42,7 +98,12 @@ export default function transactions(page) {
 async function details(id, list) {
   let told = null;
   const abort = async () => {
-    const isDone = await confirm({ title: `Abort ${id}?`, text: "Its records will never be seen by consumers that read what is committed. Its producer is fenced.", action: "Abort the transaction", run: () => post(path`/v1/transactions/${id}/abort`) });
+    const isDone = await confirm({
+      title: `Abort ${id}?`,
+      text: "Its records will never be seen by consumers that read what is committed. Its producer is fenced.",
+      action: "Abort the transaction",
+      run: () => post(path`/v1/transactions/${id}/abort`),
+    });
     if (isDone) toast(`${id} is aborted`);
     list.reload();
   };
@@ -57,8 +118,20 @@ async function details(id, list) {
         told.startTimestamp ? ["Since", time(told.startTimestamp)] : null,
       ]),
       h("h3", null, "Partitions"),
-      told.topics?.length > 0 ? h("ul", null, told.topics.map((each) => h("li", null, topicLink(each.topic), ` ${each.partitions.join(", ")}`))) : h("p", { class: "muted" }, "None at the moment."),
-      isOpen ? h("div", { class: "actions end" }, button("Abort", () => (dialog.close(), abort()), { tone: "danger" })) : null,
+      told.topics?.length > 0
+        ? h(
+            "ul",
+            null,
+            told.topics.map((each) => h("li", null, topicLink(each.topic), ` ${each.partitions.join(", ")}`)),
+          )
+        : h("p", { class: "muted" }, "None at the moment."),
+      isOpen
+        ? h(
+            "div",
+            { class: "actions end" },
+            button("Abort", () => (dialog.close(), abort()), { tone: "danger" }),
+          )
+        : null,
     ];
   };
   const dialog = openDialog({ title: id, draw });
