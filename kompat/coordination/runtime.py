@@ -242,7 +242,9 @@ class Runtime(Generic[M, R]):
             if position >= self.partition.high_watermark:
                 # Written, but not committed: on its way, or it could not be forced to disk. The log is the truth.
                 await self.partition.settle().wait()
-            position = await self._replay(machine, position)
+            before, position = position, await self._replay(machine, position)
+            if position == before:
+                await asyncio.sleep(_TURN_SECONDS)  # whoever can do something about it has to have its turn
         self.machine = machine
         self.committed_offset = position
         self._is_loaded = True

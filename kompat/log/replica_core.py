@@ -138,9 +138,9 @@ class ReplicaCore(ABC):
         return (promise.committed, promise.written) if promise is not None else (self.settle(), Pending.done())
 
     def settle(self) -> Pending:
-        if not self.log.unapplied:
+        if not self.log.unapplied and self._held is None:
             return Pending.done()
-        if not self.is_leading:
+        if not self.is_leading:  # also where the log's end is about to be cut: as it stands, it never is committed
             lost = Pending()
             lost.resolve(not_leader(""))
             return lost

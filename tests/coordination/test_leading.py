@@ -103,6 +103,25 @@ async def test_work_is_taken_up_though_the_first_load_fails_and_nobody_asks(monk
     await node.close()
 
 
+@pytest.mark.timeout(20)
+async def test_a_load_that_gets_no_further_lets_others_run() -> None:
+    """The log's end may be about to be cut: nobody can read it, and it is only gone after the next write."""
+    node = Node(Disk())
+    runtime = runtime_on(node)
+    await runtime.run(lambda m: m.add("a", 1))
+    partition = runtime.partition
+    end = partition.log_end_offset
+    partition.state.log_end_offset = Offset(end + 1)
+    loading = runtime.lead()
+    await asyncio.sleep(0.05)
+    assert not loading.done()
+    partition.state.log_end_offset = end
+
+    await loading
+    assert runtime.machine.sums == {"a": 1}
+    await node.close()
+
+
 async def test_deadlines_of_a_machine_that_has_resigned_do_not_come() -> None:
     node = Node(Disk())
     runtime = runtime_on(node, TimedLedger)
