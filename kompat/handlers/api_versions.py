@@ -2,6 +2,7 @@
 
 A client name or version that is not a plain word is refused INVALID_REQUEST (v3+). A version of ApiVersions itself
 that is not served is answered in v0 with the range that is, so that any client can find a version in common.
+As with Apache Kafka, clients hear of the APIs for their own metrics (KIP-714) only where somebody wants those.
 v3 leaves out features whose lowest level is 0: clients of that time took them for malformed (KAFKA-17011).
 """
 
@@ -18,6 +19,7 @@ from kompat.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 FIRST_VERSION_WITH_SOFTWARE = 3
 FIRST_VERSION_WITH_LEVEL_ZERO = 4
+TELEMETRY = (71, 72)
 
 
 def handle(ctx: Context, req: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -30,7 +32,7 @@ def handle(ctx: Context, req: ApiVersionsRequest) -> ApiVersionsResponse:
     supported = features.supported()
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
-        api_keys=_served(),
+        api_keys=_served(with_telemetry=ctx.services.telemetry.is_wanted),
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=f.name, min_version=f.low, max_version=f.high)
             for f in supported
@@ -45,8 +47,9 @@ def handle(ctx: Context, req: ApiVersionsRequest) -> ApiVersionsResponse:
 
 
 @cache
-def _served() -> list[ApiVersionsResponse.ApiVersion]:
-    return [_range(api.key, api.advertised or api.versions) for api in APIS]
+def _served(*, with_telemetry: bool) -> list[ApiVersionsResponse.ApiVersion]:
+    told = [api for api in APIS if with_telemetry or api.key not in TELEMETRY]
+    return [_range(api.key, api.advertised or api.versions) for api in told]
 
 
 def _range(key: int, versions: Versions) -> ApiVersionsResponse.ApiVersion:

@@ -58,6 +58,11 @@ class Telemetry:
         return self._software.get(connection_id, UNKNOWN)
 
     # -- clients ---------------------------------------------------------------------------------------------------
+    @property
+    def is_wanted(self) -> bool:
+        """Is there any subscription?"""
+        return bool(self._current())
+
     def ask(self, facts: ClientFacts) -> Wanted:
         return self.clients.ask(facts, self._current(), self._clock.now())
 

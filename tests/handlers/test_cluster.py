@@ -9,6 +9,7 @@ import pytest
 
 from kompat.errors import ErrorCode
 from kompat.handlers import APIS
+from kompat.handlers.api_versions import TELEMETRY
 
 from . import wire
 from .conftest import Asker, build
@@ -17,15 +18,31 @@ SHARE_KEY = "group:aBU0NnlGSVqMdLMnaOhTUg:0"
 ALL_ON_CLUSTER = {5, 7, 8, 9, 10, 11, 12}
 
 
+CLIENT_METRICS = 16
+
+
 # -- ApiVersions -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("version", range(5))
 def test_what_is_served_is_advertised_and_nothing_else(ask: Asker, version: int) -> None:
-    answer = ask("ApiVersions", version, client_software_name="tests", client_software_version="1.0")
+    def advertised() -> list[tuple[int, int, int]]:
+        answer = ask("ApiVersions", version, client_software_name="tests", client_software_version="1.0")
+        assert answer.error_code == ErrorCode.NONE
+        return [(k.api_key, k.min_version, k.max_version) for k in answer.api_keys]
 
-    assert answer.error_code == ErrorCode.NONE
-    assert [(k.api_key, k.min_version, k.max_version) for k in answer.api_keys] == [
-        (api.key, (api.advertised or api.versions).low, api.versions.high) for api in APIS
-    ]
+    served = [(api.key, (api.advertised or api.versions).low, api.versions.high) for api in APIS]
+    assert advertised() == [each for each in served if each[0] not in TELEMETRY]
+
+    _subscribe(ask, "SET")
+    assert advertised() == served
+    _subscribe(ask, "DELETE")
+
+
+def _subscribe(ask: Asker, operation: str) -> None:
+    """Want clients' metrics, or want them no more."""
+    config = {"name": "metrics", "config_operation": ["SET", "DELETE"].index(operation), "value": "*"}
+    resource = {"resource_type": CLIENT_METRICS, "resource_name": "all", "configs": [config]}
+    answer = ask("IncrementalAlterConfigs", 1, resources=[resource], validate_only=False)
+    assert answer.responses[0].error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(("name", "version"), [("", "1"), ("a b", "1"), ("tests", ""), ("-tests", "1")])
