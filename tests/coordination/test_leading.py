@@ -9,6 +9,7 @@ import pytest
 from kompat.coordination import reading
 from kompat.coordination.decision import Decision
 from kompat.errors import ErrorCode, KafkaError
+from kompat.log.commit import Pending
 from kompat.log.partition import Partition, ReadResult
 from kompat.types import LeaderEpoch, Millis, Offset
 from tests.coordination.support import Added, Audience, Disk, Ledger, Node, TimedLedger, runtime_on
@@ -104,13 +105,14 @@ async def test_work_is_taken_up_though_the_first_load_fails_and_nobody_asks(monk
 
 
 @pytest.mark.timeout(20)
-async def test_a_load_that_gets_no_further_lets_others_run() -> None:
+async def test_a_load_that_gets_no_further_lets_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log's end may be about to be cut: nobody can read it, and it is only gone after the next write."""
     node = Node(Disk())
     runtime = runtime_on(node)
     await runtime.run(lambda m: m.add("a", 1))
     partition = runtime.partition
     end = partition.log_end_offset
+    monkeypatch.setattr(Partition, "settle", lambda _: Pending.done())
     partition.state.log_end_offset = Offset(end + 1)
     loading = runtime.lead()
     await asyncio.sleep(0.05)

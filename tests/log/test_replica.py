@@ -9,7 +9,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.log import checkpoint
 from kompat.log.cleaning import Cleaner, CleanerSettings
 from kompat.log.partition import Isolation, Origin
-from kompat.log.replica_log import ReplicaLog
+from kompat.log.replica_core import ReplicaCore
 from kompat.log.rocks import RocksStore
 from kompat.protocol.records import ControlType, control_batch
 from kompat.raft.engine import RaftPanic
@@ -134,13 +134,14 @@ def test_a_leader_without_followers_loses_what_it_could_not_commit() -> None:
 
 def test_a_log_whose_end_is_about_to_be_cut_is_never_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for its end, to read it, would find it neither committed nor on its way, and ask again and again."""
-    cut, settled = ReplicaLog.cut, []
+    look_at_role, settled = ReplicaCore._look_at_role, []
 
-    def cutting(log: ReplicaLog, index: RaftIndex) -> None:
-        cut(log, index)
-        asyncio.get_running_loop().call_soon(lambda: settled.append(log.partition.settle()))
+    def looking(replica: ReplicaCore) -> None:
+        look_at_role(replica)
+        if replica._held is not None:
+            settled.append(replica.settle())
 
-    monkeypatch.setattr(ReplicaLog, "cut", cutting)
+    monkeypatch.setattr(ReplicaCore, "_look_at_role", looking)
 
     async def test(cluster: Cluster) -> None:
         cluster.start()
@@ -152,9 +153,8 @@ def test_a_log_whose_end_is_about_to_be_cut_is_never_settled(monkeypatch: pytest
         await cluster.append(b"new", node=next(node for node in cluster.leaders if node is not old))
         cluster.heal()
         await cluster.settled()
-        [pending] = settled
         with pytest.raises(KafkaError) as raised:
-            await pending.wait()
+            await settled[0].wait()
         assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     run(test)
