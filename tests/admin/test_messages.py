@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.admin.following import visible
@@ -32,6 +32,7 @@ RECORDS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(RECORDS)
 def test_what_is_shown_of_a_record_can_be_sent_as_it_is(record: Record) -> None:
     shown = msgspec.to_builtins(message(3, record))
@@ -144,6 +145,7 @@ def transactions(draw: Any) -> tuple[bytes, list[Any], list[int]]:
     return bytes(log), aborted, sorted(seen + open_ones)
 
 
+@settings(deadline=None)
 @given(transactions())
 def test_a_reader_sees_all_but_what_was_aborted(found: tuple[bytes, list[Any], list[int]]) -> None:
     log, aborted, seen = found
@@ -159,11 +161,13 @@ def test_who_comes_again_says_where_it_stood() -> None:
             _resumed(wrong)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 2**63 - 1), min_size=3, max_size=3), min_size=1, max_size=20))
 def test_a_cursor_comes_back_as_it_was(rows: list[list[int]]) -> None:
     assert cursors.decode(cursors.encode(rows), 3) == rows
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40) | st.binary(max_size=40).map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
 def test_what_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(KafkaError, match="cursor"):
