@@ -69,6 +69,7 @@ function brokersTable(page, state, told, found) {
       name: "address",
       label: "Address",
       class: "mono",
+      isWide: true,
       value: (row) => row.host,
       cell: (row) => `${row.host}:${row.port}`,
     },

@@ -91,7 +91,14 @@ function partitions(page, rows, told) {
     },
     { name: "end", label: "End", isNumber: true, value: (row) => row.endOffset, cell: (row) => number(row.endOffset) },
     { name: "share", label: "", class: "share", isWide: true, cell: (row) => meter(recordsOf(row) ?? 0, most) },
-    { name: "bytes", label: "Size", isNumber: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+    {
+      name: "bytes",
+      label: "Size",
+      isNumber: true,
+      isWide: true,
+      value: (row) => row.bytes,
+      cell: (row) => bytes(row.bytes),
+    },
   ];
   return table({ page, state: rows, label: "Partitions", columns, rows: told.partitions, key: (row) => row.partition });
 }
