@@ -127,7 +127,18 @@ def _await(process: Process, started: float) -> None:
 
 
 def kompat(port: int, directory: Path, *settings: str) -> Process:
-    command = [sys.executable, "-m", "kompat", "start", "--port", str(port), "--http-port", "none", "--data", str(directory / "data")]
+    command = [
+        sys.executable,
+        "-m",
+        "kompat",
+        "start",
+        "--port",
+        str(port),
+        "--http-port",
+        "none",
+        "--data",
+        str(directory / "data"),
+    ]
     for setting in settings:
         command += ["--set", setting]
     return spawn("kompat", command, port, directory)

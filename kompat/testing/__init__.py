@@ -117,7 +117,9 @@ def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
         texts["http-port"] = "0"
         settings = {name: value for name, value in settings.items() if name != "http"}
     for name, value in settings.items():
-        texts[name if "." in name else name.replace("_", ".")] = str(value).lower() if isinstance(value, bool) else str(value)
+        texts[name if "." in name else name.replace("_", ".")] = (
+            str(value).lower() if isinstance(value, bool) else str(value)
+        )
     return texts
 
 
