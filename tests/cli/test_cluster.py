@@ -21,14 +21,14 @@ SECRET = "kompat.cluster.secret=not much of a secret"  # noqa: S105
 
 
 def test_brokers_without_a_secret_make_no_cluster() -> None:
-    message = refused("--port", "0", "--http-port", "0", "--data", ":memory:", "--cluster", "1@127.0.0.1:0")
+    message = refused("--port", "0", "--http-port", "none", "--data", ":memory:", "--cluster", "1@127.0.0.1:0")
 
     assert "brokers do not talk to strangers" in message
 
 
 def test_a_cluster_of_one_is_a_broker_like_any_other() -> None:
     members = ("--node-id", "7", "--cluster", "7@127.0.0.1:0", "--set", SECRET)
-    with started("--port", "0", "--http-port", "0", "--data", ":memory:", *members) as broker:
+    with started("--port", "0", "--http-port", "none", "--data", ":memory:", *members) as broker:
         told = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}"}).list_topics(timeout=10)
 
         assert {(b.id, b.port) for b in told.brokers.values()} == {(7, broker.port)}
@@ -37,7 +37,7 @@ def test_a_cluster_of_one_is_a_broker_like_any_other() -> None:
 
 def test_a_broker_that_waits_for_the_others_can_be_stopped() -> None:
     flags = ("--cluster", "1@127.0.0.1:0,2@127.0.0.1:9", "--set", SECRET)
-    process = Process("--port", "0", "--http-port", "0", "--data", ":memory:", *flags)
+    process = Process("--port", "0", "--http-port", "none", "--data", ":memory:", *flags)
     assert process.popen.stderr is not None
     while "no link to another broker" not in process.popen.stderr.readline():
         pass
