@@ -329,8 +329,9 @@ class CheckedLoad:
     def progress(self) -> dict[str, int]:
         return {client.name: client.done for client in self.clients}
 
-    def wait_for(self, clients: list[Client], records: int, *, seconds: float = 60.0) -> None:
-        """Until each of them has got so much further."""
+    def wait_for(self, clients: list[Client], records: int, *, seconds: float = 60.0) -> str:
+        """Until each of them has got so much further; who was the last."""
+        last = ""
         goals = [(client, client.done + records) for client in clients]
         deadline = time.monotonic() + seconds
         while waiting := [
@@ -338,9 +339,11 @@ class CheckedLoad:
             for client, goal in goals
             if client.done < goal
         ]:
+            last = waiting[0].partition(" ")[0]
             assert time.monotonic() < deadline, waiting
             assert all(client.trouble is None for client in self.clients), [c.trouble for c in self.clients]
             time.sleep(0.01)
+        return last
 
     def finish(self) -> dict[Place, list[Read]]:
         """Stop sending, let the groups read all there is, and read everything once more."""
