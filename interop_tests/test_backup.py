@@ -7,15 +7,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from interop_tests.support.broker import Broker, clean_environment, running
 from interop_tests.support.cluster import Cluster
 from interop_tests.support.topics import Topics
-from interop_tests.support.wait import until
+from interop_tests.support.wait import despite, until
 
 PARTITIONS = 3
 
@@ -81,7 +82,8 @@ def numbers_in(bootstrap: str, topic: str) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     try:
         for partition in range(PARTITIONS):
-            _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+            ask = partial(consumer.get_watermark_offsets, TopicPartition(topic, partition), timeout=30)
+            _, end = despite(KafkaException, ask, f"partition {partition} has an end")
             consumer.assign([TopicPartition(topic, partition, 0)])
             numbers = found[partition] = []
             while len(numbers) < end:

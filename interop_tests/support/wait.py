@@ -17,3 +17,15 @@ def until(check: Callable[[], T], what: str, *, seconds: float = 10.0) -> T:
             raise AssertionError(f"not within {seconds} s: {what}; last answer: {answer!r}")
         time.sleep(POLL_SECONDS)
     return answer
+
+
+def despite(error: type[Exception], ask: Callable[[], T], what: str, *, seconds: float = 30.0) -> T:
+    """Ask until there is an answer instead of this error: leaders and coordinators may be about to change."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return ask()
+        except error as reason:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {seconds} s: {what}") from reason
+        time.sleep(POLL_SECONDS)
