@@ -8,7 +8,7 @@ Listener errors do not occur: there is one listener.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from kompat.cluster.authorizer import refusal
 from kompat.cluster.names import invalid_name
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import authorized, leadership
-from kompat.handlers.addresses import brokers
+from kompat.handlers.addresses import Endpoint, brokers
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import MetadataRequest, MetadataResponse
 from kompat.security.acls import Kind, Operation
@@ -77,10 +77,11 @@ def _response(ctx: Context, req: MetadataRequest, topics: list[Described]) -> Me
         for topic in topics:
             if topic.error_code == ErrorCode.NONE:
                 topic.authorized_operations = authorized.operations(ctx, Kind.TOPIC, topic.name)
+    listed = brokers(ctx)
     return MetadataResponse(
-        brokers=[BrokerDescribed(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in brokers(ctx)],
+        brokers=[BrokerDescribed(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in listed],
         cluster_id=ctx.services.cluster.cluster_id,
-        controller_id=_controller(ctx),
+        controller_id=_controller(ctx, listed),
         topics=topics,
         authorized_operations=authorized.on_cluster(ctx) if req.include_cluster_authorized_operations else None,
     )
@@ -95,10 +96,14 @@ def _by_id(ctx: Context, topic_id: UUID) -> Described:
     return _found(ctx, topic)
 
 
-def _controller(ctx: Context) -> int:
-    """Where a cluster has none for the moment, or it is not there, any broker finds it."""
-    found = ctx.services.cluster.controller
-    return NO_CONTROLLER if found is None else found
+def _controller(ctx: Context, listed: Sequence[Endpoint]) -> int:
+    """Always one that clients are told of: for one that they cannot reach they wait as long as they wait for anything. Any broker
+    sends on what is for the controller."""
+    nodes = [broker.node_id for broker in listed]
+    for node in (ctx.services.cluster.controller, ctx.services.node_id):
+        if node in nodes:
+            return node
+    return nodes[0] if nodes else NO_CONTROLLER
 
 
 def _by_name(ctx: Context, name: str, refused: Mapping[str, KafkaError]) -> Described:
