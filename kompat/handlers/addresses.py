@@ -10,11 +10,14 @@ told those of the listener that it came by; a broker that has no such listener i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kompat.cluster.state import Broker
 from kompat.handlers.base import Context
 from kompat.types import NodeId
+
+NO_CONTROLLER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,22 @@ def brokers(ctx: Context) -> list[Endpoint]:
         return [this_broker(ctx)]
     there = (node for node in sorted(ctx.services.cluster.brokers) if member.network.is_listed(node))
     return [found for found in (endpoint_of(ctx, node) for node in there) if found is not None]
+
+
+def controller(ctx: Context, listed: Sequence[Endpoint]) -> int:
+    return reachable_controller(
+        ctx.services.cluster.controller, ctx.services.node_id, [broker.node_id for broker in listed]
+    )
+
+
+def reachable_controller(known: int | None, me: int, listed: Sequence[int]) -> int:
+    """Always one that clients are told of: for one that they cannot reach they wait as long as they wait for anything. Any broker
+    sends on what is for the controller."""
+    if known is not None and known in listed:
+        return known
+    if me in listed:
+        return me
+    return listed[0] if listed else NO_CONTROLLER
 
 
 def absent_brokers(ctx: Context) -> list[Endpoint]:

@@ -11,13 +11,12 @@ from typing import TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import authorized
-from kompat.handlers.addresses import Endpoint, absent_brokers, brokers
+from kompat.handlers.addresses import Endpoint, absent_brokers, brokers, controller
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
 
 BROKER, CONTROLLER = 1, 2
-NO_CONTROLLER = -1
 
 Broker: TypeAlias = DescribeClusterResponse.DescribeClusterBroker
 
@@ -30,10 +29,11 @@ def handle(ctx: Context, req: DescribeClusterRequest) -> DescribeClusterResponse
         )
     if req.endpoint_type != BROKER:
         raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {req.endpoint_type}")
+    listed = brokers(ctx)
     return DescribeClusterResponse(
         cluster_id=ctx.services.cluster.cluster_id,
-        controller_id=NO_CONTROLLER if (found := ctx.services.cluster.controller) is None else found,
-        brokers=[_told(b) for b in brokers(ctx)]
+        controller_id=controller(ctx, listed),
+        brokers=[_told(b) for b in listed]
         + ([_told(b, is_fenced=True) for b in absent_brokers(ctx)] if req.include_fenced_brokers else []),
         authorized_operations=authorized.on_cluster(ctx) if req.include_cluster_authorized_operations else None,
     )

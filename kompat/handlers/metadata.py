@@ -8,7 +8,7 @@ Listener errors do not occur: there is one listener.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from kompat.cluster.authorizer import refusal
 from kompat.cluster.names import invalid_name
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import authorized, leadership
-from kompat.handlers.addresses import Endpoint, brokers
+from kompat.handlers.addresses import brokers, controller
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import MetadataRequest, MetadataResponse
 from kompat.security.acls import Kind, Operation
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_IDS = 12  # in requests; v10 has the field, but may not use it
 
 NO_ID = (None, ZERO_UUID)
-NO_CONTROLLER = -1
 
 Described: TypeAlias = MetadataResponse.MetadataResponseTopic
 PartitionDescribed: TypeAlias = MetadataResponse.MetadataResponseTopic.MetadataResponsePartition
@@ -81,7 +80,7 @@ def _response(ctx: Context, req: MetadataRequest, topics: list[Described]) -> Me
     return MetadataResponse(
         brokers=[BrokerDescribed(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in listed],
         cluster_id=ctx.services.cluster.cluster_id,
-        controller_id=_controller(ctx, listed),
+        controller_id=controller(ctx, listed),
         topics=topics,
         authorized_operations=authorized.on_cluster(ctx) if req.include_cluster_authorized_operations else None,
     )
@@ -94,16 +93,6 @@ def _by_id(ctx: Context, topic_id: UUID) -> Described:
     if not ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, topic.name):
         return _missing(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic_id)
     return _found(ctx, topic)
-
-
-def _controller(ctx: Context, listed: Sequence[Endpoint]) -> int:
-    """Always one that clients are told of: for one that they cannot reach they wait as long as they wait for anything. Any broker
-    sends on what is for the controller."""
-    nodes = [broker.node_id for broker in listed]
-    for node in (ctx.services.cluster.controller, ctx.services.node_id):
-        if node in nodes:
-            return node
-    return nodes[0] if nodes else NO_CONTROLLER
 
 
 def _by_name(ctx: Context, name: str, refused: Mapping[str, KafkaError]) -> Described:

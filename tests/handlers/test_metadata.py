@@ -6,6 +6,7 @@ import pytest
 
 import kompat.testing
 from kompat.errors import ErrorCode
+from kompat.handlers.addresses import reachable_controller
 
 from .conftest import Asker
 
@@ -126,3 +127,12 @@ def test_internal_topics_are_told_apart(ask: Asker) -> None:
     [topic] = ask("Metadata", 12, topics=[{"name": "__consumer_offsets"}], allow_auto_topic_creation=True).topics
 
     assert topic.is_internal is True
+
+
+@pytest.mark.parametrize(
+    ("known", "listed", "told"),
+    [(2, [1, 2, 3], 2), (None, [1, 2, 3], 1), (2, [1, 3], 1), (2, [3], 3), (2, [], -1)],
+    ids=["as it is", "not known yet", "not there", "and this one neither", "nobody is"],
+)
+def test_clients_hear_of_a_controller_that_they_can_reach(known: int | None, listed: list[int], told: int) -> None:
+    assert reachable_controller(known, 1, listed) == told
