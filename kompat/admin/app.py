@@ -21,7 +21,7 @@ from kompat.admin.problems import FORBIDDEN, MEDIA_TYPE, UNAVAILABLE, Problem, p
 from kompat.admin.requests import Caller, Requests
 from kompat.admin.route import JSON, Call, Route
 from kompat.admin.security import authenticate
-from kompat.errors import KafkaError, PeerError, StorageError
+from kompat.errors import ErrorCode, KafkaError, PeerError, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -35,6 +35,20 @@ log = logging.getLogger(__name__)
 STREAM = "text/event-stream"
 SAFE = ("GET", "HEAD", "OPTIONS")
 OTHER_SITES = ("cross-site", "same-site")
+# Nobody leads it at the moment, but soon somebody does. Only what reads is asked again: a change may be done in part.
+CHANGING = {
+    code.name
+    for code in (
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+}
+ELECTION_SECONDS = 5.0
+AGAIN_SECONDS = 0.1
 EXPECTED = (Problem, KafkaError, StorageError, PeerError)
 # No page of somebody else may show, or be taken for, what the broker answers.
 GUARDS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
@@ -122,7 +136,19 @@ class Application:
             streams=self.streams,
             stopping=self.stopping,
         )
-        return answer(route, await route.handle(call))
+        return answer(route, await (self._read(route, call) if route.method == "GET" else route.handle(call)))
+
+    async def _read(self, route: Route, call: Call) -> Any:
+        """What a route tells. While a leader is being elected it is asked again: people have no client that would."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ELECTION_SECONDS
+        while True:
+            try:
+                return await route.handle(call)
+            except EXPECTED as error:
+                if problem_of(error).code not in CHANGING or loop.time() > deadline or self.stopping.is_set():
+                    raise
+            await asyncio.sleep(AGAIN_SECONDS)
 
 
 def answer(route: Route, result: Any) -> Response:

@@ -15,6 +15,7 @@ from kompat.admin.route import Call, Route
 from kompat.admin.serving import Serving
 from kompat.admin.shapes import Answer, Body
 from kompat.config.broker import BrokerConfig
+from kompat.errors import ErrorCode, KafkaError
 
 MOST = 1000
 
@@ -50,7 +51,24 @@ async def stream(call: Call) -> None:
         await call.unless_stopping(asyncio.Event().wait())
 
 
+class Election:
+    """Nobody leads, until `rounds` have asked in vain."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    async def ask(self, _: Call) -> Echo:
+        if self.rounds:
+            self.rounds -= 1
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "nobody leads")
+        return Echo(text="led", principal="")
+
+
+election = Election()
+
 ROUTES = [
+    Route(method="GET", path="/led", handle=election.ask, summary="", tag=""),
+    Route(method="POST", path="/led", handle=election.ask, summary="", tag=""),
     Route(method="POST", path="/echo", handle=echo, summary="", tag="", body=Said),
     Route(method="GET", path="/broken", handle=broken, summary="", tag=""),
     Route(method="GET", path="/wait", handle=wait, summary="", tag=""),
@@ -91,6 +109,25 @@ async def test_a_bug_is_answered_without_its_details(client: httpx.AsyncClient) 
 
     assert answer.status_code == 500
     assert "secret" not in answer.text
+
+
+async def test_what_reads_waits_for_a_leader_and_what_writes_is_told(
+    application: Application, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kompat.admin.app.AGAIN_SECONDS", 0.0)
+    election.rounds = 3
+    assert (await client.post("/led")).status_code == 503
+    assert (await client.get("/led")).json()["text"] == "led"
+    assert election.rounds == 0
+
+    election.rounds = 3
+    application.stopping.set()
+    assert (await client.get("/led")).status_code == 503
+    assert election.rounds == 2
+    monkeypatch.setattr("kompat.admin.app.ELECTION_SECONDS", -1.0)
+    application.stopping.clear()
+    assert (await client.get("/led")).status_code == 503
+    assert election.rounds == 1
 
 
 async def test_before_the_broker_is_up_whoever_comes_is_told_to_wait(
