@@ -11,7 +11,9 @@ A partition that a topic names twice is INVALID_REQUEST, and answered once.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable, Mapping
 from enum import IntEnum
+from types import CoroutineType
 from typing import NamedTuple, TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
@@ -45,11 +47,14 @@ FIRST_VERSION = {
 NEVER = 1 << 15
 UNKNOWN = -1
 CONSUMER = -1  # as a replica's id
+ISOLATIONS = {int(level): level for level in Isolation}
+ONCE: Mapping[int, int] = {}
 NOTHING = FoundOffset(Offset(UNKNOWN), Millis(UNKNOWN), LeaderEpoch(UNKNOWN))
 
 Asked: TypeAlias = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
 TopicAnswer: TypeAlias = ListOffsetsResponse.ListOffsetsTopicResponse
 PartitionAnswer: TypeAlias = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse
+Found: TypeAlias = list[tuple[str, list[PartitionAnswer | Awaitable[PartitionAnswer]]]]
 
 
 class _Reader(NamedTuple):
@@ -57,30 +62,62 @@ class _Reader(NamedTuple):
     is_consumer: bool
 
 
-async def handle(ctx: Context, req: ListOffsetsRequest) -> ListOffsetsResponse:
-    if req.isolation_level not in set(Isolation):
+def handle(ctx: Context, req: ListOffsetsRequest) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    """Answered at once where nothing has to be looked for: Spark asks twice for every 500 records that it reads."""
+    isolation = ISOLATIONS.get(req.isolation_level)
+    if isolation is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    reader = _Reader(Isolation(req.isolation_level), req.replica_id == CONSUMER)
-    response = ListOffsetsResponse(topics=[])
+    reader = _Reader(isolation, req.replica_id == CONSUMER)
+    is_complete = True
+    found = []
     for topic in req.topics:
-        times = Counter(p.partition_index for p in topic.partitions)
-        answers = {p.partition_index: await _answer(ctx, reader, topic.name, p, times) for p in topic.partitions}
-        response.topics.append(TopicAnswer(name=topic.name, partitions=list(answers.values())))
-    return response
+        times = Counter(p.partition_index for p in topic.partitions) if len(topic.partitions) > 1 else ONCE
+        answers = {p.partition_index: _answer(ctx, reader, topic.name, p, times) for p in topic.partitions}
+        found.append((topic.name, list(answers.values())))
+        is_complete = is_complete and not any(isinstance(answer, CoroutineType) for answer in answers.values())
+    return _told(found) if is_complete else _waited_for(found)
 
 
-async def _answer(ctx: Context, reader: _Reader, topic: str, asked: Asked, times: Counter[int]) -> PartitionAnswer:
+def _told(found: Found) -> ListOffsetsResponse:
+    return ListOffsetsResponse(topics=[TopicAnswer(name=name, partitions=answers) for name, answers in found])
+
+
+async def _waited_for(found: Found) -> ListOffsetsResponse:
+    for _, answers in found:
+        for position, answer in enumerate(answers):
+            if isinstance(answer, CoroutineType):
+                answers[position] = await answer
+    return _told(found)
+
+
+def _answer(
+    ctx: Context, reader: _Reader, topic: str, asked: Asked, times: Mapping[int, int]
+) -> PartitionAnswer | Awaitable[PartitionAnswer]:
     try:
         ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.TOPIC, topic)
         _check(asked, ctx.api_version, times)
         partition = partitions.find(ctx, topic, asked.partition_index, asked.current_leader_epoch)
-        if asked.timestamp == Place.LATEST and partition.demand is not None and reader.is_consumer:
-            await partition.demand.settle().wait()
-        found = await _look_up(partition, asked.timestamp, reader.isolation)
     except KafkaError as error:
         return _failed(asked.partition_index, error)
+    if asked.timestamp == Place.LATEST and (partition.demand is None or not reader.is_consumer):
+        return _found(asked.partition_index, partition.latest(reader.isolation))
+    if asked.timestamp == Place.EARLIEST:
+        return _found(asked.partition_index, partition.earliest())
+    return _looked_for(partition, asked, reader)
+
+
+async def _looked_for(partition: Partition, asked: Asked, reader: _Reader) -> PartitionAnswer:
+    try:
+        if asked.timestamp == Place.LATEST and partition.demand is not None:
+            await partition.demand.settle().wait()
+        return _found(asked.partition_index, await _look_up(partition, asked.timestamp, reader.isolation))
+    except KafkaError as error:
+        return _failed(asked.partition_index, error)
+
+
+def _found(index: int, found: FoundOffset) -> PartitionAnswer:
     return PartitionAnswer(
-        partition_index=asked.partition_index,
+        partition_index=index,
         error_code=ErrorCode.NONE,
         timestamp=found.timestamp,
         offset=found.offset,
@@ -88,8 +125,8 @@ async def _answer(ctx: Context, reader: _Reader, topic: str, asked: Asked, times
     )
 
 
-def _check(asked: Asked, version: int, times: Counter[int]) -> None:
-    if times[asked.partition_index] > 1:
+def _check(asked: Asked, version: int, times: Mapping[int, int]) -> None:
+    if times.get(asked.partition_index, 1) > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if asked.timestamp < 0 and version < FIRST_VERSION.get(asked.timestamp, NEVER):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
