@@ -20,6 +20,7 @@ from kompat.server.watch import Progress, Watch
 log = logging.getLogger(__name__)
 
 REQUESTS_A_TURN = 64  # of one client, before the others have theirs
+LONG_POLLS = (b"\0\x01", b"\0\x4e")  # keys of Fetch and ShareFetch, as frames begin
 MAPPED_IPV4 = "::ffff:"
 
 
@@ -122,9 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_draining = self._is_final = True
         self._backlog.clear()
         self._regulate()
-        for item in list(self._queue):
-            if isinstance(item, Exchange):
-                item.hurry()
+        self._hurry()
         if not self._queue:
             self._close()
 
@@ -171,7 +170,10 @@ class Connection(asyncio.BufferedProtocol):
         for _ in range(REQUESTS_A_TURN):
             if not self._backlog or not self._has_room():
                 break
-            answer = self._dispatch(self.client, self._backlog.popleft())
+            frame = self._backlog.popleft()
+            if queue and frame[:2] not in LONG_POLLS:
+                self._hurry()
+            answer = self._dispatch(self.client, frame)
             if queue or answer.__class__ is not list:
                 self._enqueue(answer)
                 continue
@@ -185,6 +187,12 @@ class Connection(asyncio.BufferedProtocol):
         self._regulate()
         if self._backlog and self._has_room():
             self._serve_soon()  # after the others
+
+    def _hurry(self) -> None:
+        """Its client waits for another answer, which would wait for the end of a long poll: end it."""
+        for item in list(self._queue):  # answers may leave it meanwhile
+            if isinstance(item, Exchange):
+                item.hurry()
 
     def _has_room(self) -> bool:
         return not (

@@ -3,8 +3,10 @@ import struct
 
 import pytest
 
+from kompat.handlers import fetch, share_fetch
 from kompat.handlers.base import Context
 from kompat.handlers.later import Later
+from kompat.server.connection import LONG_POLLS
 from kompat.server.limits import Limits
 from tests.server.support import Ask, Tell, api, echo, framed, request, serving, until
 
@@ -294,6 +296,41 @@ class Poll(Later[Tell]):
 
     def cancel(self) -> None:
         self.is_cancelled = True
+
+
+class EndlessPoll(Later[Tell]):
+    """Answers when it is told to hurry, and never by itself."""
+
+    def hurry(self) -> None:
+        self.set_result(Tell(b"nothing yet"))
+
+
+def test_long_polls_are_known_by_their_keys() -> None:
+    assert {int.from_bytes(key) for key in LONG_POLLS} == {fetch.API.key, share_fetch.API.key}
+
+
+async def test_a_long_poll_ends_when_another_request_waits_behind_it() -> None:
+    key = fetch.API.key
+    polls: list[EndlessPoll] = []
+
+    def poll(_: Context, ask: Ask) -> EndlessPoll:
+        polls.append(EndlessPoll())
+        return polls[-1]
+
+    async with serving(api(poll, key=key), api(echo)) as server:
+        client = await server.connect()
+        client.send(request(1, key=key) + request(2, key=key))
+        await until(lambda: len(polls) == 2)
+        assert not any(poll.is_done for poll in polls)  # polls that follow each other do not end each other
+
+        client.send(request(3, b"urgent"))
+
+        found = [await client.receive() for _ in range(3)]
+        assert [(number, text) for number, _, text in found] == [
+            (1, b"nothing yet"),
+            (2, b"nothing yet"),
+            (3, b"urgent"),
+        ]
 
 
 async def test_a_client_that_leaves_gives_its_bytes_back_and_its_long_polls_end() -> None:
