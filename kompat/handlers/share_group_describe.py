@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from kompat.errors import ErrorCode, KafkaError
-from kompat.groups.machine.share_messages import DescribedShareGroup, DescribedShareMember
-from kompat.handlers import authorized
+from kompat.errors import KafkaError
+from kompat.groups.machine.share_messages import DescribedShareMember
 from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.groups import HIDDEN_TOPICS, sees_topics
+from kompat.handlers.described_groups import Describing, assignment_of
 from kompat.protocol.messages import ShareGroupDescribeRequest, ShareGroupDescribeResponse
-from kompat.security.acls import Kind, Operation
 
 Group: TypeAlias = ShareGroupDescribeResponse.DescribedGroup
 Member: TypeAlias = ShareGroupDescribeResponse.DescribedGroup.Member
@@ -18,48 +16,8 @@ Assignment: TypeAlias = ShareGroupDescribeResponse.DescribedGroup.Member.Assignm
 
 
 async def handle(ctx: Context, req: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
-    visible = ctx.services.authorizer.allowed(ctx, Operation.DESCRIBE, Kind.GROUP, req.group_ids)
-    described = await ctx.services.groups.describe_share_groups(
-        each for each in req.group_ids if each and each in visible
-    )
-    found = {each.group_id: each for each in described}
-    return ShareGroupDescribeResponse(
-        groups=[_answer(ctx, req, group_id, found.get(group_id)) for group_id in req.group_ids]
-    )
-
-
-def _answer(ctx: Context, req: ShareGroupDescribeRequest, group_id: str, found: DescribedShareGroup | None) -> Group:
-    if found is None:
-        code = ErrorCode.GROUP_AUTHORIZATION_FAILED if group_id else ErrorCode.INVALID_GROUP_ID
-        return Group(error_code=code, group_id=group_id)
-    if not sees_topics(ctx, _topics(found)):
-        return Group(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=HIDDEN_TOPICS, group_id=group_id)
-    return _group(ctx, found, req.include_authorized_operations)
-
-
-def _topics(group: DescribedShareGroup) -> set[str]:
-    """That its members want or have."""
-    names: set[str] = set()
-    for member in group.members:
-        names.update(member.subscribed_topic_names)
-        names.update(each.topic_name for each in member.assignment)
-    return names
-
-
-def _group(ctx: Context, group: DescribedShareGroup, with_operations: bool) -> Group:
-    is_told = with_operations and group.error is ErrorCode.NONE
-    operations = authorized.operations(ctx, Kind.GROUP, group.group_id) if is_told else None
-    return Group(
-        error_code=group.error,
-        error_message=group.error_message,
-        group_id=group.group_id,
-        group_state=group.state,
-        group_epoch=group.group_epoch,
-        assignment_epoch=group.assignment_epoch,
-        assignor_name=group.assignor,
-        members=[_member(each) for each in group.members],
-        authorized_operations=authorized.NOT_ASKED if operations is None else authorized.bits(operations),
-    )
+    describing = Describing(ctx, req, Group, _member)
+    return ShareGroupDescribeResponse(groups=await describing.groups(ctx.services.groups.describe_share_groups))
 
 
 def _member(member: DescribedShareMember) -> Member:
@@ -70,14 +28,7 @@ def _member(member: DescribedShareMember) -> Member:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.subscribed_topic_names),
-        assignment=Assignment(
-            topic_partitions=[
-                Assignment.TopicPartitions(
-                    topic_id=each.topic_id, topic_name=each.topic_name, partitions=list(each.partitions)
-                )
-                for each in member.assignment
-            ]
-        ),
+        assignment=assignment_of(Assignment, member.assignment),
     )
 
 
