@@ -17,6 +17,14 @@ _COLUMNS = ["partition", "offset", "timestamp", "timestampType", "key", "value",
 _MICROS = 1000  # in a millisecond
 
 
+class MissingFileError(ArchiveError):
+    """A file is not there. Where the archive does not name it any more, others have its records: load it again."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is part of the archive, and is not there")
+        self.path = path
+
+
 class ArchivedRecord(NamedTuple):
     topic: str
     partition: int
@@ -68,11 +76,17 @@ def _records(root: Path, file: DataFile, place: Place, span: Span) -> Iterator[A
     import pyarrow.parquet as pq
 
     topic, partition = place
-    opened = pq.ParquetFile(root / file.path)
-    for batch in opened.iter_batches(ROWS_AT_ONCE, columns=_COLUMNS):
-        for record in _rows(topic, batch):
-            if record.partition == partition and span.start <= record.offset < span.end:
-                yield record
+    try:
+        opened = pq.ParquetFile(root / file.path)
+    except FileNotFoundError as error:
+        raise MissingFileError(file.path) from error
+    except (OSError, ValueError) as error:
+        raise ArchiveError(f"{file.path} cannot be read: {error}") from error
+    with opened:
+        for batch in opened.iter_batches(ROWS_AT_ONCE, columns=_COLUMNS):
+            for record in _rows(topic, batch):
+                if record.partition == partition and span.start <= record.offset < span.end:
+                    yield record
 
 
 def _rows(topic: str, batch: pa.RecordBatch) -> Iterator[ArchivedRecord]:
