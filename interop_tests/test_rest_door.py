@@ -77,6 +77,7 @@ BAD: list[tuple[str, str, dict[str, Any], int]] = [
     ("GET", "/v1/cluster/brokers/many", {}, 400),
     ("GET", "/v1/cluster/brokers/-1", {}, 400),
     ("GET", "/v1/cluster/brokers/99999999999999999999999", {}, 400),
+    ("DELETE", "/v1/cluster/brokers/1", {}, 400),
     ("GET", "/v1/topics/none", {}, 404),
     ("GET", "/v1/groups/none", {}, 404),
     ("POST", "/v1/groups/none/reset", {"json": {"to": {}}}, 400),

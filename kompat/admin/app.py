@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.routing import Route as Path
 
 from kompat.admin.decoding import decode_body, decode_path, decode_query
@@ -169,11 +170,21 @@ async def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     method, path = request.method, request.url.path
+    if status == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+        if method == "OPTIONS":
+            return Response(status_code=204, headers=headers)
     details = {
         404: f"There is nothing at {path}. GET /docs shows what there is.",
-        405: f"{path} does not take {method}, but {headers.get('Allow', 'another method')}.",
+        405: f"{path} does not take {method}, but {headers.get('Allow')}.",
     }
     return answer_problem(Problem(status, details.get(status, str(error)), headers=headers), request)
+
+
+def _methods(request: Request) -> list[str]:
+    """Of all routes at an address: Starlette knows those of the first."""
+    routes = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return sorted({method for route in routes for method in route.methods or ()})
 
 
 def _failed(error: Exception, request: Request) -> Response:

@@ -328,6 +328,8 @@ class ClusterService(SettingsView):
             await self.run(lambda machine: machine.drain(leaving, self._down))
 
     async def unregister(self, node_id: NodeId) -> None:
+        if self.member is None and node_id in self.brokers:  # it would not come again, as one of many does
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker is alone: who would be there without it?")
         await self.run(lambda machine: machine.unregister(node_id))
 
     async def _join(self, told: dict[str, Any]) -> None:

@@ -111,6 +111,15 @@ async def test_a_bug_is_answered_without_its_details(client: httpx.AsyncClient) 
     assert "secret" not in answer.text
 
 
+async def test_another_method_is_told_all_that_an_address_takes(client: httpx.AsyncClient) -> None:
+    refused, asked = await client.put("/led"), await client.options("/led")
+
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST")
+    assert "PUT" in refused.json()["detail"]
+    assert (asked.status_code, asked.headers["allow"]) == (204, "GET, HEAD, POST")
+    assert (await client.options("/nowhere")).status_code == 404
+
+
 async def test_what_reads_waits_for_a_leader_and_what_writes_is_told(
     application: Application, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
