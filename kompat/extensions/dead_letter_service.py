@@ -32,6 +32,7 @@ from kompat.protocol.records import Compression, Record, build_batch
 from kompat.types import LogId, Millis, Offset
 
 PREFIX = "dlq."  # of the topics that are made for dead letters, unless a group says otherwise
+NAME_SETTING = "errors.deadletterqueue.topic.name"  # by which it does
 REMEMBERED = 10_000  # records of one redrive: letters of the same one lie close together
 EVERYTHING = Selection(with_redriven=True)
 NOT_REDRIVEN = Selection()
@@ -89,8 +90,13 @@ class DeadLetterService:
 
     # -- looking ---------------------------------------------------------------------------------------------------
     def topics(self) -> list[str]:
-        """The topics that are there for dead letters, by their names."""
-        return sorted(topic.name for topic in self._cluster.topics() if topic.name.startswith(PREFIX))
+        """The topics that are there for dead letters, by their names or because a group has its letters there."""
+        names = {topic.name for topic in self._cluster.topics()}
+        said = {str(self._cluster.group_setting(group, NAME_SETTING)) for group in self._cluster.groups_with_settings()}
+        found = {name for name in names if name.startswith(PREFIX)} | (said & names)
+        for pattern in (each for each in said if "<topic>" in each):
+            found |= {pattern.replace("<topic>", name) for name in names} & names
+        return sorted(found)
 
     async def browse(
         self,
@@ -308,7 +314,7 @@ class DeadLetterService:
         topic = self._topic(name)
         found = [LogId(topic.id, each.index) for each in topic.partitions if partition in (None, each.index)]
         if not found:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} has no partition {partition}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition} of {name}")
         return found
 
     def _led(self, place: LogId) -> Partition | None:
@@ -332,7 +338,7 @@ class DeadLetterService:
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
         if topic.internal:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the broker's own")
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name} is the broker's own")
         return topic
 
 

@@ -198,7 +198,7 @@ class DelayService:
     def _intake(self, topic: str, partition: int) -> PartitionIntake:
         intake = self._partition(topic, partition).intake
         if not isinstance(intake, PartitionIntake):
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the broker's own")
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {topic} is the broker's own")
         return intake
 
     def _intakes(self) -> Iterator[PartitionIntake]:

@@ -122,7 +122,7 @@ class HereSources:
             found = {log.index: log for log in self._logs.all() if log.topic == topic}
         sources = {index: HereSource(log) for index, log in sorted(found.items()) if log is not None}
         if not sources or len(sources) < len(found):
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has no such partition here")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no such partition of {topic} here")
         return sources
 
 

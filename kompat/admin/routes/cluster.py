@@ -145,7 +145,7 @@ async def get_cluster(call: Call) -> ClusterSummary:
 
 async def _broker(call: Call, told: Any, controller: int, alive: set[NodeId]) -> BrokerSummary:
     node = NodeId(told.broker_id)
-    is_alive = node in alive and not told.is_fenced
+    is_alive = node == call.services.node_id or (node in alive and not told.is_fenced)
     itself = await _itself(call, node) if is_alive else {}
     is_leaving = node in call.services.cluster.image.leaving
     leads, replicas = _counts(call, node)
