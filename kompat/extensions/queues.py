@@ -153,7 +153,7 @@ class QueueService:
         if found is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
         if found.internal:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the broker's own")
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name} is the broker's own")
         return found
 
     def _in_turn(self, group_id: str, topic: Topic, partition: int | None) -> list[TopicIdPartition]:
@@ -161,7 +161,9 @@ class QueueService:
         count = len(topic.partitions)
         if partition is not None:
             if not 0 <= partition < count:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} has no partition {partition}")
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition} of {topic.name}"
+                )
             return [TopicIdPartition(topic.id, partition)]
         key = group_id, topic.name
         turn = self._turns.pop(key, 0)
