@@ -28,6 +28,9 @@ THREADS = 2  # a storm of logins must not take all cores from those who are in
 REMEMBERED = 256
 SALT_BYTES = 24
 NO_MATTER = Mechanism.SCRAM_SHA_256
+# There is no controller, or it is one that is still starting and does not know this question yet.
+NOT_YET = (ErrorCode.NOT_CONTROLLER, ErrorCode.UNSUPPORTED_VERSION)
+PAUSE = 0.2  # seconds, before it is asked again
 
 T = TypeVar("T")
 
@@ -156,9 +159,10 @@ class Users:
             try:
                 names: list[str] = await self._cluster.member.controller.ask("first-users", told)
             except KafkaError as error:
-                if error.code is not ErrorCode.NOT_CONTROLLER:
+                if error.code not in NOT_YET:
                     raise
                 log.warning("the first users are not made yet", extra={"reason": error})
+                await asyncio.sleep(PAUSE)
             else:
                 return names
 
