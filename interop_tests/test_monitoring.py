@@ -6,8 +6,10 @@ import json
 import threading
 from collections.abc import Iterator
 
+import httpx
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
 
 from interop_tests.support import prometheus
 from interop_tests.support.cluster import Cluster
@@ -204,3 +206,40 @@ def test_every_metric_of_the_catalogue_is_on_some_broker(watching: Prometheus) -
         return expected - {sample["metric"]["__name__"] for sample in found}
 
     until(lambda: not missing(), "all are there", seconds=60)
+
+
+@pytest.mark.timeout(240)
+def test_the_lag_of_every_group_is_on_one_broker_wherever_its_partitions_are(cluster: Cluster) -> None:
+    topics = [cluster.create("spread", 3, factor=1) for _ in range(2)]
+    config = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+    producer = Producer(config)
+    for number in range(60):
+        producer.produce(topics[number % 2], b"x", partition=number // 2 % 3)  # ten on each
+    assert producer.flush(30) == 0
+    groups = [f"behind-{number}" for number in range(6)]  # some have their coordinator here, some there
+    for number, group in enumerate(groups):
+        consumer = Consumer({**config, "group.id": group})
+        offsets = [TopicPartition(topic, partition, number) for topic in topics for partition in range(3)]
+        consumer.commit(offsets=offsets, asynchronous=False)
+        consumer.close()
+
+    expected = {
+        (group, topic, str(partition)): 10 - number
+        for number, group in enumerate(groups)
+        for topic in topics
+        for partition in range(3)
+    }
+    until(lambda: lags(cluster, set(groups)) == expected, "all are told, each once", seconds=60)
+
+
+def lags(cluster: Cluster, groups: set[str]) -> dict[tuple[str, ...], float]:
+    found: dict[tuple[str, ...], float] = {}
+    for broker in cluster.brokers.values():
+        page = httpx.get(f"{broker.http_url}/metrics").text
+        for family in text_string_to_metric_families(page):
+            for sample in family.samples:
+                if sample.name == "kompat_group_lag" and sample.labels["group"] in groups:
+                    labels = tuple(sample.labels.values())
+                    assert labels not in found
+                    found[labels] = sample.value
+    return found

@@ -26,6 +26,7 @@ from kompat.config.definitions import ConfigSource
 from kompat.coordinators import Coordinators
 from kompat.errors import ConfigError, DamagedData, KafkaError, StorageError
 from kompat.extensions.dead_letter_service import DeadLetterService
+from kompat.extensions.end_offsets import EndOffsets
 from kompat.extensions.queue_far import FarShares
 from kompat.extensions.queue_topics import QueueTopics
 from kompat.extensions.queues import QueueService
@@ -74,6 +75,7 @@ class Broker:
         self.meters = Meters()
         self.peer: Address | None = None  # where other brokers of its cluster find it
         self._listeners = Listeners(config, self._clock)
+        self.http_scheme = "http"
         self.http = ""  # where its HTTP door is, as host:port; empty: it has none
 
     @property
@@ -130,7 +132,7 @@ class Broker:
         door = Door(self._config)
         self._built.push_async_callback(door.close)  # where the start fails
         await door.bind()
-        self.http = door.address
+        self.http, self.http_scheme = door.address, door.scheme
         return door
 
     async def _build_services(self) -> Services:
@@ -149,7 +151,8 @@ class Broker:
         coordinators.groups.events = extensions.commit_traces
         traces = self._trace(extensions, coordinators)
         coordinators.start()
-        far = FarShares(coordinators.shares, logs, member.asking if member is not None else None)
+        asking = member.asking if member is not None else None
+        far = FarShares(coordinators.shares, logs, asking)
         await self._start_queues(QueueTopics(cluster, logs, coordinators.shares, far))
         extensions.follow_commits(coordinators.groups)
         extensions.start()
@@ -164,6 +167,7 @@ class Broker:
             telemetry=_telemetry(clock, cluster),
             backups=self._backups(logs, cluster),
             delays=delays,
+            ends=EndOffsets(logs, clock, asking),
             queues=QueueService(cluster, coordinators.shares, far),
             dead_letters=DeadLetterService(cluster, logs, clock, extensions.tracer, coordinators.courier),
             lanes=lanes,

@@ -99,7 +99,9 @@ class FarShares:
             return queue_statistics.read(await self._ask(partition, "queue-statistics", [group_id]))
         if (await self._shares.offsets.describe(group_id, partition)).start_offset == UNINITIALIZED:
             return QueueStatistics()
-        found = queue_statistics.count(await self._shares.use(group_id, partition))
+        found = QueueStatistics()
+        for found in queue_statistics.counting(await self._shares.use(group_id, partition)):  # noqa: B007
+            await asyncio.sleep(0)  # others have their turn: there may be very much to count
         self._shares.retire(group_id, [partition])
         return found
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from kompat.extensions.priority_index import PriorityIndex
 from kompat.share.live import LivePartition
@@ -27,12 +27,58 @@ class QueueStatistics:
     classes: dict[int, int] = field(default_factory=dict)  # of those that nobody holds, how many are how urgent
 
 
-def count(live: LivePartition) -> QueueStatistics:
-    """Of one partition."""
+def counting(live: LivePartition) -> Iterator[QueueStatistics]:
+    """Of one partition, in small steps, for there may be very many records with a class: the last has all of it."""
+    at = look(live)
+    yield at.figures
+    found: dict[int, int] = {}
+    for number in at.ranked:
+        first, size = at.start, 0
+        for _ in range(MOST_PAGES):
+            page = read_page(live, at, number, first)
+            size += page.free
+            if page.is_last:
+                break
+            first = page.next
+            yield at.figures
+        found[number] = size
+    yield replace(at.figures, classes=at.by_class(found))
+
+
+class Look(NamedTuple):
+    """At one partition, without its classes."""
+
+    figures: QueueStatistics
+    start: Offset
+    end: Offset
+    taken: Sequence[tuple[int, int]]  # held, or done with
+    newest: Sequence[int] | None  # as of `PriorityIndex.newest`
+
+    @property
+    def free(self) -> int:
+        return self.figures.available + self.figures.backing_off
+
+    @property
+    def ever(self) -> list[int]:
+        """The classes that there has been a record of, besides the default."""
+        return [number for number, last in enumerate(self.newest or ()) if number != DEFAULT_CLASS and last >= 0]
+
+    @property
+    def ranked(self) -> list[int]:
+        """Those among them that the group may have yet to do with."""
+        return [number for number in self.ever if self.newest and self.newest[number] >= self.start]
+
+    def by_class(self, found: Mapping[int, int]) -> dict[int, int]:
+        """Most records are of the default class: they are what is left."""
+        left = max(0, self.free - sum(found.values()))
+        return {number: size for number, size in sorted({**found, DEFAULT_CLASS: left}.items()) if size}
+
+
+def look(live: LivePartition) -> Look:
     states: Counter[RecordState | None] = Counter()
     deliveries: Counter[int] = Counter()
     backing_off = tracked = 0
-    taken: list[tuple[int, int]] = []  # held, or done with
+    taken: list[tuple[int, int]] = []
     for run in live.machine.runs():
         tracked += run.size
         if run.state is not RecordState.AVAILABLE:
@@ -42,43 +88,44 @@ def count(live: LivePartition) -> QueueStatistics:
             deliveries[run.deliveries] += run.size
         if run.state is RecordState.AVAILABLE and run.until > live.now():
             backing_off += run.size
-    states[None] = max(0, live.log.high_watermark - live.machine.start_offset - tracked)
-    return QueueStatistics(
+    start, end = live.machine.start_offset, live.log.high_watermark
+    states[None] = max(0, end - start - tracked)
+    figures = QueueStatistics(
         available=states[None] + states[RecordState.AVAILABLE] - backing_off,
         in_flight=states[RecordState.ACQUIRED],
         backing_off=backing_off,
         being_buried=states[RecordState.ARCHIVING],
         deliveries=dict(sorted(deliveries.items())),
-        classes=_classes(live, taken, states[None] + states[RecordState.AVAILABLE]),
     )
+    index = _index(live)
+    return Look(figures, Offset(start), end, taken, index.newest() if index is not None else None)
 
 
-def _classes(live: LivePartition, taken: Sequence[tuple[int, int]], free: int) -> dict[int, int]:
-    """Most records are of the default class: they are what is left."""
-    found: dict[int, int] = {}
+class ClassPage(NamedTuple):
+    """Some of a class's records, from an offset on."""
+
+    free: int  # nobody holds them
+    next: Offset  # where to go on
+    is_last: bool
+
+
+def read_page(live: LivePartition, at: Look, number: int, first: Offset) -> ClassPage:
+    """Where a class has very many, it takes many of them."""
+    index = _index(live)
+    batches = index.find(number, first, at.end, PAGE) if index is not None else []
+    size = 0
+    for batch in batches:
+        for run in batch.runs:
+            low, high = max(run.first, at.start), min(run.last, at.end - 1)
+            size += max(0, high - low + 1) - _overlap(at.taken, low, high)
+    last = batches[-1].last if batches else at.end
+    newest = at.newest[number] if at.newest else -1
+    return ClassPage(size, Offset(last + 1), last >= min(newest, at.end - 1))
+
+
+def _index(live: LivePartition) -> PriorityIndex | None:
     index = getattr(live.log.intake, "priorities", None)
-    newest = index.newest() if isinstance(index, PriorityIndex) else None
-    if isinstance(index, PriorityIndex) and newest is not None:
-        for number, last in enumerate(newest):
-            if number != DEFAULT_CLASS and last >= live.machine.start_offset:
-                found[number] = _free_of(index, number, live, taken)
-    found[DEFAULT_CLASS] = max(0, free - sum(found.values()))
-    return {number: size for number, size in sorted(found.items()) if size}
-
-
-def _free_of(index: PriorityIndex, number: int, live: LivePartition, taken: Sequence[tuple[int, int]]) -> int:
-    """Of one class; where there are very many, those that come first."""
-    first, end, size = live.machine.start_offset, live.log.high_watermark, 0
-    for _ in range(MOST_PAGES):
-        batches = index.find(number, first, end, PAGE)
-        for batch in batches:
-            for run in batch.runs:
-                low, high = max(run.first, live.machine.start_offset), min(run.last, end - 1)
-                size += max(0, high - low + 1) - _overlap(taken, low, high)
-        if not batches:
-            break
-        first = Offset(batches[-1].last + 1)
-    return size
+    return index if isinstance(index, PriorityIndex) else None
 
 
 def _overlap(taken: Sequence[tuple[int, int]], low: int, high: int) -> int:

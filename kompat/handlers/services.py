@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kompat.config.load import BrokerConfig
     from kompat.extensions.dead_letter_service import DeadLetterService
     from kompat.extensions.delay_far import FarDelays
+    from kompat.extensions.end_offsets import EndOffsets
     from kompat.extensions.lane_far import FarLanes
     from kompat.extensions.queues import QueueService
     from kompat.extensions.reading import ReadService
@@ -46,6 +47,7 @@ class Services:
     telemetry: Telemetry
     backups: Backups
     delays: FarDelays
+    ends: EndOffsets
     queues: QueueService
     dead_letters: DeadLetterService
     lanes: FarLanes

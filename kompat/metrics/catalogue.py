@@ -44,9 +44,10 @@ _ROWS: Final = (
     # groups
     ("kompat_groups", GAUGE, "", "Groups that this broker coordinates, of all kinds."),
     ("kompat_group_offset", GAUGE, "group topic partition", "The committed offset of a group that this broker coordinates."),
-    ("kompat_group_lag", GAUGE, "group topic partition", "Records after the committed offset, where this broker has the partition too; else take `kompat_partition_end_offset` of its leader."),
+    ("kompat_group_lag", GAUGE, "group topic partition", "Records after the committed offset of a group that this broker coordinates; where it does not have the partition, by what its leader told in the last seconds."),
     # queues, delays, dead letters, traces
     ("kompat_queue_records", GAUGE, "group topic state", "Records of share groups on partitions that this broker leads, by state: available, in_flight, backing_off, being_buried. Of groups in use."),
+    ("kompat_queue_depth", GAUGE, "group topic class", "Those of them that nobody holds, available and backing_off, by priority class. Where a class has tens of thousands in a partition, those that come first."),
     ("kompat_lane_records", GAUGE, "topic class", "Records that wait in the lanes of a topic that is delivered by priority."),
     ("kompat_lane_released_total", COUNTER, "", "Records that have left their lanes."),
     ("kompat_delayed_records", GAUGE, "", "Records that wait for their time, in partitions that this broker leads."),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kompat.metrics import clients, cluster, groups, process, requests, storage
 from kompat.metrics.page import CONTENT_TYPE, MOST_SERIES, Page
 from kompat.metrics.partitions import Walk
+from kompat.metrics.queues import Queues
 
 if TYPE_CHECKING:
     from kompat.handlers.services import Services
@@ -27,6 +28,7 @@ class Exposition:
     def __init__(self, services: Services, most_series: int = MOST_SERIES) -> None:
         self._services = services
         self._most = most_series
+        self._queues = Queues(services)
         self._seconds = 0.0  # that the last page took
         self._gathering: asyncio.Task[bytes] | None = None
 
@@ -38,6 +40,7 @@ class Exposition:
     async def _render(self) -> bytes:
         begun = time.perf_counter()
         page = Page(self._most)
+        await groups.look_up_ends(self._services)
         await _in_steps(self._gather(page))
         page.add("kompat_metrics_seconds", self._seconds)
         text = await _joined(page)
@@ -51,7 +54,8 @@ class Exposition:
             Walk(page, services).gather(),
             cluster.gather(page, services),
             groups.gather(page, services),
-            groups.gather_queues(page, services),
+            self._queues.gather(page),
+            groups.gather_counters(page, services),
             storage.gather(page, services),
             clients.gather(page, services),
             process.gather(page, services),

@@ -1,17 +1,34 @@
-"""Groups and how far behind they are, and what share groups have under way."""
+"""Groups and how far behind they are."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kompat.extensions import queue_statistics
+from kompat.metrics.page import MOST_SERIES
+from kompat.types import LogId
 
 if TYPE_CHECKING:
     from kompat.handlers.services import Services
     from kompat.metrics.page import Page
 
 LAG, OFFSET = "kompat_group_lag", "kompat_group_offset"
+AT_ONCE = 500  # offsets that are looked at before others get their turn
+
+
+async def look_up_ends(services: Services) -> None:
+    """Of partitions that groups coordinated here have offsets of and that only other brokers have."""
+    if services.ends.is_alone:
+        return
+    wanted: list[LogId] = []
+    for machine in services.groups.coordinated():
+        for count, (_, name, partition, _) in enumerate(machine.committed_offsets()[:MOST_SERIES]):
+            if services.logs.find(name, partition) is None and (topic := services.cluster.topic(name)) is not None:
+                wanted.append(LogId(topic.id, partition))
+            if count % AT_ONCE == 0:
+                await asyncio.sleep(0)
+    await services.ends.look_up(wanted[:MOST_SERIES])
 
 
 def gather(page: Page, services: Services) -> Iterator[None]:
@@ -26,27 +43,25 @@ def gather(page: Page, services: Services) -> Iterator[None]:
                 break
             labels = group, topic, str(partition)
             page.add(OFFSET, offset, *labels)
-            log = services.logs.find(topic, partition)
-            if log is not None:
-                page.add(LAG, max(0, log.high_watermark - offset), *labels)
+            end = _end(services, topic, partition)
+            if end is not None:
+                page.add(LAG, max(0, end - offset), *labels)
             yield
 
 
-def gather_queues(page: Page, services: Services) -> Iterator[None]:
-    """A group's records on all partitions of a topic together."""
-    found: dict[tuple[str, str], list[queue_statistics.QueueStatistics]] = {}
-    for live in list(services.shares.live):
-        if not live.is_fenced:
-            found.setdefault((live.key.group_id, live.log.topic), []).append(queue_statistics.count(live))
-        yield
-    for (group, topic), parts in found.items():
-        total = queue_statistics.total(parts)
-        for state in ("available", "in_flight", "backing_off", "being_buried"):
-            page.add("kompat_queue_records", getattr(total, state), group, topic, state)
-        yield
+def _end(services: Services, topic: str, partition: int) -> int | None:
+    log = services.logs.find(topic, partition)
+    if log is not None:
+        return log.high_watermark
+    found = services.cluster.topic(topic)
+    return services.ends.of(LogId(found.id, partition)) if found is not None else None
+
+
+def gather_counters(page: Page, services: Services) -> Iterator[None]:
     page.add("kompat_dead_letters_total", services.shares.dead_letters_written)
     page.add("kompat_lane_released_total", services.meters.released())
     page.add("kompat_delayed_fired_total", services.meters.fired())
     recorder = services.tracer.recorder
     page.add("kompat_trace_events_total", recorder.written)
     page.add("kompat_trace_events_dropped_total", recorder.dropped)
+    yield

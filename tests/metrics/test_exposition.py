@@ -14,11 +14,16 @@ from kompat.broker import Broker
 from kompat.cluster.requests import ConfigChange, ConfigOp
 from kompat.cluster.state import Resource, ResourceType
 from kompat.config.load import load
+from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions import queue_statistics
+from kompat.extensions.priority_index import PriorityIndex
 from kompat.groups.machine.messages import CommitRequest, CommittedPartition, CommittedTopic
 from kompat.handlers import APIS
 from kompat.handlers.services import Services
 from kompat.metrics import exposition
 from kompat.metrics.exposition import Exposition
+from kompat.metrics.page import Page
+from kompat.metrics.queues import Queues
 from kompat.protocol.records import Record, build_batch
 from kompat.server.dispatch import Client, Dispatcher, Exchange
 from tests.handlers import wire
@@ -40,8 +45,8 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
         await broker.stop()
 
 
-async def scraped(services: Services) -> Samples:
-    text = (await Exposition(services).render()).decode()
+async def scraped(services: Services, page: Exposition | None = None) -> Samples:
+    text = (await (page or Exposition(services)).render()).decode()
     found: Samples = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -169,3 +174,68 @@ async def test_who_asks_while_a_page_is_gathered_gets_that_one(services: Service
 
     assert first is second
     assert await page.render() is not first
+
+
+async def send(services: Services, *classes: int | None) -> None:
+    """One batch a record."""
+    for class_ in classes:
+        headers = () if class_ is None else (("kompat-priority", str(class_).encode()),)
+        batch = build_batch([Record(0, services.clock.now(), None, b"x", headers)])
+        appended = services.logs.find(TOPIC, 0).append(memoryview(batch))  # type: ignore[union-attr]
+        await appended.pending.wait()
+
+
+async def test_the_depth_of_a_queue_is_told_by_class(services: Services) -> None:
+    await send(services, None, 9, 9, 2)
+    page = Exposition(services)
+
+    assert "kompat_queue_depth" not in (await page.render()).decode()  # nobody has begun
+    [urgent] = await services.queues.acquire("workers", TOPIC, begin="earliest")
+    found = await scraped(services, page)
+
+    assert found["kompat_queue_depth"] == {
+        ("workers", TOPIC, "2"): 1,
+        ("workers", TOPIC, "4"): 1,
+        ("workers", TOPIC, "9"): 1,
+    }
+    await services.queues.accept([urgent.receipt])
+    rest = await services.queues.acquire("workers", TOPIC, max_records=3)
+    await services.queues.accept([each.receipt for each in rest])
+    found = await scraped(services, page)
+    assert found["kompat_queue_depth"] == {("workers", TOPIC, class_): 0 for class_ in ("2", "4", "9")}
+
+
+async def test_so_many_records_with_a_class_are_looked_at_for_a_scrape_and_the_others_are_told_as_last_counted(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_statistics, "PAGE", 1)
+    await send(services, 9, 9, 9)
+    await services.queues.acquire("first", TOPIC, begin="earliest")
+    await services.queues.acquire("second", TOPIC, begin="earliest")
+    queues = Queues(services, pages_read=3)  # enough for one of them
+
+    def depths() -> dict[str, int]:
+        page = Page()
+        list(queues.gather(page))
+        found = [line for line in page.lines() if line.startswith("kompat_queue_depth{") and 'class="9"' in line]
+        return {line.split('"')[1]: int(line.rpartition(" ")[2]) for line in found}
+
+    assert depths() == {"first": 2}
+    assert depths() == {"first": 2, "second": 2}
+    assert depths() == {"first": 2, "second": 2}
+
+
+async def test_a_store_that_cannot_be_read_leaves_the_rest_of_the_page(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await send(services, 9)
+    await services.queues.acquire("workers", TOPIC, begin="earliest")
+
+    def damaged(*_: object) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "damaged")
+
+    monkeypatch.setattr(PriorityIndex, "find", damaged)
+    found = await scraped(services)
+
+    assert found["kompat_metrics_left_out"] == {("kompat_queue_depth",): 1}
+    assert found["kompat_queue_records"]["workers", TOPIC, "in_flight"] == 1
