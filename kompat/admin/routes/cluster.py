@@ -53,6 +53,8 @@ class ClusterSummary(Answer):
     controller: int | None
     version: str
     broker: int  # the one that answers
+    under_replicated: int  # partitions of which a replica is behind, or gone
+    leaderless: int
     brokers: list[BrokerSummary]
 
 
@@ -134,11 +136,14 @@ async def get_cluster(call: Call) -> ClusterSummary:
     check(told.error_code, told.error_message)
     alive = set(brokers(call))
     found = await together(_broker(call, each, told.controller_id, alive) for each in told.brokers)
+    under_replicated, leaderless = _unwell(call)
     return ClusterSummary(
         cluster_id=told.cluster_id,
         controller=told.controller_id if told.controller_id >= 0 else None,
         version=call.services.version,
         broker=call.services.node_id,
+        under_replicated=under_replicated,
+        leaderless=leaderless,
         brokers=sorted(found, key=lambda broker: broker.id),
     )
 
@@ -184,6 +189,21 @@ def _counts(call: Call, node: NodeId) -> tuple[int, int]:
                 led = cluster.member.leaders.of(LogId(topic.id, partition.index))
                 leads += led is not None and led.leader == node
     return leads, replicas
+
+
+def _unwell(call: Call) -> tuple[int, int]:
+    """How many partitions have fewer replicas in sync than they should have, and how many nobody leads."""
+    cluster = call.services.cluster
+    if cluster.member is None:
+        return 0, 0
+    member, under_replicated, leaderless = cluster.member, 0, 0
+    for topic in cluster.topics():
+        for partition in topic.partitions:
+            led = member.leaders.of(LogId(topic.id, partition.index))
+            in_sync = () if led is None else [node for node in led.in_sync if member.network.is_up(node)]
+            under_replicated += len(in_sync) < len(partition.replicas)
+            leaderless += led is None or led.leader is None
+    return under_replicated, leaderless
 
 
 async def get_broker(call: Call) -> BrokerSummary:
