@@ -32,6 +32,7 @@ const ROUTES = [
   ["/topics/:topic/:partition/:offset/trace", () => import("./views/trace.js")],
   ["/groups", () => import("./views/groups.js")],
   ["/groups/:group", () => import("./views/group.js")],
+  ["/groups/:group/settings", () => import("./views/group-settings.js")],
   ["/queues", () => import("./views/queues.js")],
   ["/queues/:topic/:group", () => import("./views/queue.js")],
   ["/delayed", () => import("./views/delayed.js")],
@@ -41,6 +42,7 @@ const ROUTES = [
   ["/traces/:id", () => import("./views/trace.js")],
   ["/transactions", () => import("./views/transactions.js")],
   ["/cluster", () => import("./views/cluster.js")],
+  ["/cluster/:broker", () => import("./views/broker.js")],
   ["/security", () => import("./views/security.js")],
 ];
 

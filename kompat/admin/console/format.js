@@ -86,3 +86,15 @@ export const toInput = (ms) => `${date(ms)}T${clock(ms)}`;
 export const fromInput = (text) => (text ? new Date(text).getTime() : null);
 
 export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
+
+const ENDLESS = new Set(["-1", "9223372036854775807"]);
+
+/** A setting's number as people say it, by its name: 7 d, 1 GiB. Null: it says enough as it is. */
+export function settingInWords(name, value) {
+  const isTime = /\.ms$/.test(name);
+  if (!(isTime || /\.bytes$/.test(name)) || !/^-?\d+$/.test(value ?? "")) return null;
+  if (ENDLESS.has(value)) return value === "-1" ? null : "no limit";
+  const size = Number(value);
+  if (isTime) return size >= 1000 ? duration(size) : null;
+  return size >= 1024 ? bytes(size) : null;
+}

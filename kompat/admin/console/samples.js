@@ -1,5 +1,10 @@
 /** The broker's samples of each second, gathered while a page is open: lines for charts. */
 
+const SHORTEST = 60_000; // a line of two points a second apart tells nothing
+
+/** How much time a chart of [[ms, …], …] shows: all there is, but a minute at least. */
+export const lengthOf = (points) => Math.max(SHORTEST, (points.at(-1)?.[0] ?? 0) - (points[0]?.[0] ?? 0));
+
 export class Samples {
   #samples = [];
 
@@ -19,10 +24,8 @@ export class Samples {
     this.#samples = this.#samples.filter(({ at }) => at >= from);
   }
 
-  /** How much time charts show: all there is, but a minute at least. */
   get length() {
-    const first = this.#samples[0]?.at ?? 0;
-    return Math.max(60_000, (this.last ?? 0) - first);
+    return lengthOf(this.#samples.map(({ at }) => [at]));
   }
 
   newest(field) {

@@ -1,6 +1,6 @@
 /** The cluster in a row of figures. */
 
-import { due, number } from "../format.js";
+import { due, number, plural } from "../format.js";
 import { figures } from "./parts.js";
 
 const sum = (values) => values.reduce((all, value) => all + (value ?? 0), 0);
@@ -16,8 +16,18 @@ export function clusterFigures(cluster, { waiting = null, letters = null, connec
       `controller is ${cluster.controller ?? "none"}`,
       alive < brokers.length ? "bad" : "",
     ],
-    ["Partitions led", number(sum(brokers.map((each) => each.leads)))],
-    ["Replicas", number(sum(brokers.map((each) => each.replicas)))],
+    [
+      "Partitions led",
+      number(sum(brokers.map((each) => each.leads))),
+      cluster.leaderless > 0 ? `${number(cluster.leaderless)} without a leader` : "all of them",
+      cluster.leaderless > 0 ? "bad" : "",
+    ],
+    [
+      "Under-replicated",
+      number(cluster.underReplicated),
+      `of ${plural(sum(brokers.map((each) => each.replicas)), "replica")}`,
+      cluster.underReplicated > 0 ? "bad" : "",
+    ],
     connections === null ? null : ["Connections", number(connections), isOfAll ? "of all brokers" : "of this broker"],
     waiting === null
       ? null

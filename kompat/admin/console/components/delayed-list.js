@@ -7,7 +7,7 @@ import "./bar-chart.js";
 import { keyOf, preview, valueOf } from "./bytes.js";
 import { confirm, openDialog } from "./dialog.js";
 import { messageParts } from "./message.js";
-import { badge, button, card, field, flushCard, input, select } from "./parts.js";
+import { badge, button, card, field, flushCard, formEnd, input, select } from "./parts.js";
 import { empty, show } from "./states.js";
 import { table } from "./table.js";
 import { toast } from "./toast.js";
@@ -216,12 +216,7 @@ function reschedule(row, { topic, reload }) {
       given.how === "at"
         ? field("Time", input(given, "at", { type: "datetime-local", step: 1, required: true }))
         : field("Delay", input(given, "delay", { placeholder: "30s, 1m30s, 2h", required: true })),
-      h(
-        "div",
-        { class: "actions end" },
-        button("Cancel", () => dialog.close()),
-        h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Move"),
-      ),
+      formEnd(dialog, "Move"),
     );
   openDialog({ title: `Move ${row.partition}/${row.offset}`, draw });
 }

@@ -49,7 +49,7 @@ export function messageParts(message) {
       ["Partition", message.partition],
       ["Offset", message.offset],
       ["Timestamp", time(message.timestamp)],
-      ["Size", bytes(message.size)],
+      message.size === undefined ? null : ["Size", bytes(message.size)],
     ]),
     h(
       "section",

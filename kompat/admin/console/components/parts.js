@@ -32,9 +32,15 @@ export function head({ trail = [], title, badges = [], actions = [] }) {
 }
 
 export function tabs(label, items, current) {
-  const links = items.map(([name, text, href]) =>
-    h("a", { href, class: "tab", "aria-current": name === current ? "page" : null }, text),
-  );
+  const intoSight = (node) => requestAnimationFrame(() => node.scrollIntoView({ block: "nearest", inline: "nearest" }));
+  const links = items.map(([name, text, href]) => {
+    const isCurrent = name === current;
+    return h(
+      "a",
+      { href, class: "tab", "aria-current": isCurrent ? "page" : null, ref: isCurrent ? intoSight : null },
+      text,
+    );
+  });
   return h("nav", { class: "tabs", "aria-label": label }, links);
 }
 
@@ -137,6 +143,17 @@ export function select(state, name, options, changed = () => {}, props = {}) {
     "select",
     { ...props, value: state[name] ?? "", onchange: (event) => ((state[name] = event.target.value), changed()) },
     items,
+  );
+}
+
+/** The end of a dialog's form: out of it, and on. */
+export function formEnd(dialog, action, { tone = "primary", before = null, isDisabled = false } = {}) {
+  return h(
+    "div",
+    { class: "actions end" },
+    before,
+    button("Cancel", () => dialog.close()),
+    h("button", { type: "submit", class: tone, disabled: dialog.isBusy || isDisabled }, action),
   );
 }
 

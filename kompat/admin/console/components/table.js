@@ -4,6 +4,7 @@
  * Long ones draw only the rows in sight: rows have one height then.
  */
 
+import { number } from "../format.js";
 import { h } from "../vdom.js";
 
 const ROW = 36; // as --row in styles/parts.css
@@ -12,6 +13,16 @@ const AROUND = 12; // rows more, above and below, so that scrolling finds them t
 
 /** What a table remembers between drawings. */
 export const tableState = (sort = null, isDown = false) => ({ sort, isDown, top: 0 });
+
+/** A column of numbers: a field of the rows, as `format` tells it. */
+export const numbers = (name, label, { format = number, of = (row) => row[name], ...rest } = {}) => ({
+  name,
+  label,
+  isNumber: true,
+  value: of,
+  cell: (row) => format(of(row)),
+  ...rest,
+});
 
 export function table({ page, state, label, columns, rows, key, onopen, isOpen }) {
   const sorted = sort(rows, columns, state);

@@ -2,12 +2,14 @@
 
 import { all, get, path, post } from "../api.js";
 import { clusterFigures } from "../components/cluster-figures.js";
-import { confirm } from "../components/dialog.js";
-import { badge, button, card, checkbox, flushCard, head, meter, search, topicLink } from "../components/parts.js";
-import { empty, show } from "../components/states.js";
-import { table, tableState } from "../components/table.js";
-import { attempt, toast } from "../components/toast.js";
+import { accepted, cancelMove, moveDialog } from "../components/move.js";
+import { badge, button, card, checkbox, flushCard, head, link, meter, search, topicLink } from "../components/parts.js";
+import { raftTable } from "../components/raft-table.js";
+import { show } from "../components/states.js";
+import { numbers, table, tableState } from "../components/table.js";
+import { attempt } from "../components/toast.js";
 import { number, plural } from "../format.js";
+import { go } from "../router.js";
 import { h } from "../vdom.js";
 
 export default function cluster(page) {
@@ -21,7 +23,16 @@ export default function cluster(page) {
   });
   const moves = page.resource((signal) => get("/v1/cluster/reassignments", null, { signal }), { every: 5000 });
   const elect = () =>
-    attempt(() => post("/v1/cluster/elect-leaders", {}), "Preferred leaders are elected").then(found.reload);
+    attempt(
+      () => post("/v1/cluster/elect-leaders", {}).then(accepted),
+      (count) => (count === 0 ? "All leaders are the preferred ones" : `${plural(count, "leader")} elected`),
+    ).then(found.reload);
+  const move = async ({ topic, partition, leader }) => {
+    const told = await attempt(() => get(path`/v1/topics/${topic}`));
+    if (told === null) return;
+    const { replicas } = told.partitions.find((each) => each.partition === partition);
+    moveDialog({ topic, partition, leader, replicas }, found.data.brokers, moves.reload);
+  };
 
   return () => [
     head({
@@ -31,10 +42,10 @@ export default function cluster(page) {
     }),
     show(
       found,
-      (told) => [clusterFigures(told), flushCard("Brokers", brokersTable(page, brokers, told, found)), balance(told)],
+      (told) => [clusterFigures(told), flushCard("Brokers", brokersTable(page, brokers, told)), balance(told)],
       6,
     ),
-    moves.data?.items.length > 0 ? flushCard("On the move", reassignments(page, moves.data.items)) : null,
+    moves.data?.items.length > 0 ? flushCard("On the move", reassignments(page, moves)) : null,
     flushCard(
       "Partitions by Raft",
       h(
@@ -51,19 +62,23 @@ export default function cluster(page) {
           (isBehind) => ((state.isBehind = isBehind), page.redraw()),
         ),
       ),
-      show(raft, (items) => raftTable(page, rafts, state, items), 6),
+      show(raft, (items) => raftTable(page, rafts, state, items, found.data?.brokers.length > 1 ? move : null), 6),
     ),
   ];
 }
 
-function brokersTable(page, state, told, found) {
+function brokersTable(page, state, told) {
   const columns = [
     {
       name: "id",
       label: "Broker",
       class: "name",
       value: (row) => row.id,
-      cell: (row) => [`${row.id} `, row.id === told.controller ? badge("controller", "accent") : null],
+      cell: (row) => [
+        link(`broker ${row.id}`, ["cluster", row.id]),
+        " ",
+        row.id === told.controller ? badge("controller", "accent") : null,
+      ],
     },
     {
       name: "address",
@@ -80,27 +95,18 @@ function brokersTable(page, state, told, found) {
       value: (row) => row.state,
       cell: (row) => badge(row.state, { up: "good", draining: "warn" }[row.state] ?? "bad"),
     },
-    { name: "leads", label: "Leads", isNumber: true, value: (row) => row.leads, cell: (row) => number(row.leads) },
-    {
-      name: "replicas",
-      label: "Replicas",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.replicas,
-      cell: (row) => number(row.replicas),
-    },
-    {
-      name: "actions",
-      label: "",
-      class: "fit",
-      isWide: true,
-      cell: (row) =>
-        told.brokers.length > 1
-          ? button("Drain", () => drain(row.id, found), { tone: "small", label: `Drain broker ${row.id}` })
-          : null,
-    },
+    numbers("leads", "Leads"),
+    numbers("replicas", "Replicas", { isWide: true }),
   ];
-  return table({ page, state, label: "Brokers", columns, rows: told.brokers, key: (row) => row.id });
+  return table({
+    page,
+    state,
+    label: "Brokers",
+    columns,
+    rows: told.brokers,
+    key: (row) => row.id,
+    onopen: (row) => go(["cluster", row.id]),
+  });
 }
 
 function balance({ brokers }) {
@@ -120,98 +126,30 @@ function balance({ brokers }) {
   );
 }
 
-async function drain(id, found) {
-  const isDone = await confirm({
-    title: `Drain broker ${id}?`,
-    text: "Its partitions get replicas on other brokers, and it leads nothing any more: then it can be taken away.",
-    action: "Drain",
-    run: () => post(path`/v1/cluster/brokers/${id}/drain`),
-  });
-  if (isDone) toast(`Broker ${id} is being drained`);
-  found.reload();
-}
-
-function reassignments(page, items) {
+function reassignments(page, moves) {
   const columns = [
     { name: "topic", label: "Topic", class: "name", cell: (row) => topicLink(row.topic) },
     { name: "partition", label: "Partition", isNumber: true, cell: (row) => row.partition },
     { name: "replicas", label: "Replicas", cell: (row) => row.replicas.join(", ") },
     { name: "adding", label: "Adding", cell: (row) => row.adding.join(", ") || "–" },
     { name: "removing", label: "Removing", cell: (row) => row.removing.join(", ") || "–" },
+    {
+      name: "cancel",
+      label: "",
+      class: "fit",
+      cell: (row) =>
+        button("Cancel", () => cancelMove(row).then(moves.reload), {
+          tone: "small",
+          label: `Cancel the move of ${row.topic} ${row.partition}`,
+        }),
+    },
   ];
   return table({
     page,
     state: null,
     label: "Reassignments",
     columns,
-    rows: items,
+    rows: moves.data.items,
     key: (row) => `${row.topic}-${row.partition}`,
   });
-}
-
-const lagOf = (row) => Math.max(0, ...row.peers.map((peer) => peer.lag));
-
-function raftTable(page, state, wanted, items) {
-  const text = wanted.search.toLowerCase();
-  const found = items.filter((row) => row.topic.toLowerCase().includes(text) && (!wanted.isBehind || lagOf(row) > 0));
-  if (found.length === 0)
-    return empty(
-      items.length === 0 ? "No replicated partitions" : "No partition is like that",
-      items.length === 0 ? "A broker that stands alone needs no Raft: its log is what it has written." : null,
-    );
-  const columns = [
-    { name: "topic", label: "Topic", class: "name", value: (row) => row.topic, cell: (row) => topicLink(row.topic) },
-    { name: "partition", label: "Part.", isNumber: true, value: (row) => row.partition, cell: (row) => row.partition },
-    {
-      name: "leader",
-      label: "Leader",
-      value: (row) => row.leader,
-      cell: (row) =>
-        row.leader === null || row.leader === undefined || row.leader < 0
-          ? badge("none", "bad")
-          : `broker ${row.leader}`,
-    },
-    {
-      name: "term",
-      label: "Term",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.term,
-      cell: (row) => number(row.term),
-    },
-    {
-      name: "commit",
-      label: "Committed",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.commitIndex,
-      cell: (row) => number(row.commitIndex),
-    },
-    {
-      name: "last",
-      label: "Last",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.lastIndex,
-      cell: (row) => number(row.lastIndex),
-    },
-    {
-      name: "behind",
-      label: "Behind",
-      isNumber: true,
-      value: lagOf,
-      cell: (row) => (lagOf(row) > 0 ? badge(number(lagOf(row)), "warn") : "0"),
-    },
-    {
-      name: "peers",
-      label: "Followers",
-      isWide: true,
-      cell: (row) =>
-        row.peers
-          .filter((peer) => peer.id !== row.leader)
-          .map((peer) => `${peer.id}${peer.lag > 0 ? ` (${number(peer.lag)} behind)` : ""}`)
-          .join(", ") || "–",
-    },
-  ];
-  return table({ page, state, label: "Raft", columns, rows: found, key: (row) => `${row.topic}-${row.partition}` });
 }

@@ -11,6 +11,7 @@ import {
   definitions,
   field,
   flushCard,
+  formEnd,
   head,
   input,
   link,
@@ -262,12 +263,7 @@ function purge(topic, again) {
         (isOnly) => ((given.isOnlyRedriven = isOnly), dialog.redraw()),
       ),
       field("Written before", input(given, "until", { type: "datetime-local", step: 1 }), { hint: "empty: whenever" }),
-      h(
-        "div",
-        { class: "actions end" },
-        button("Cancel", () => dialog.close()),
-        h("button", { type: "submit", class: "danger", disabled: dialog.isBusy }, "Purge"),
-      ),
+      formEnd(dialog, "Purge", { tone: "danger" }),
     );
   openDialog({ title: `Purge ${topic}`, draw });
 }

@@ -3,7 +3,7 @@
 import { all } from "../api.js";
 import { badge, flushCard, head, link } from "../components/parts.js";
 import { empty, show } from "../components/states.js";
-import { table, tableState } from "../components/table.js";
+import { numbers, table, tableState } from "../components/table.js";
 import { number } from "../format.js";
 import { go } from "../router.js";
 
@@ -26,21 +26,8 @@ export default function deadLetters(page) {
       value: (row) => row.letters - row.redriven,
       cell: (row) => badge(number(row.letters - row.redriven), row.letters > row.redriven ? "warn" : "good"),
     },
-    {
-      name: "redriven",
-      label: "Redriven",
-      isNumber: true,
-      value: (row) => row.redriven,
-      cell: (row) => number(row.redriven),
-    },
-    {
-      name: "letters",
-      label: "All",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.letters,
-      cell: (row) => number(row.letters),
-    },
+    numbers("redriven", "Redriven"),
+    numbers("letters", "All", { isWide: true }),
   ];
   const draw = (items) => {
     if (items.length === 0)

@@ -4,7 +4,7 @@ import { all, get } from "../api.js";
 import { delayedList } from "../components/delayed-list.js";
 import { button, figures, flushCard, head, link } from "../components/parts.js";
 import { empty, show } from "../components/states.js";
-import { table, tableState } from "../components/table.js";
+import { numbers, table, tableState } from "../components/table.js";
 import { bytes, due, number } from "../format.js";
 import { h } from "../vdom.js";
 
@@ -28,28 +28,9 @@ export default function delayed(page) {
       value: (row) => row.topic,
       cell: (row) => h("button", { type: "button", class: "link", onclick: () => choose(row.topic) }, row.topic),
     },
-    {
-      name: "waiting",
-      label: "Waiting",
-      isNumber: true,
-      value: (row) => row.waiting,
-      cell: (row) => number(row.waiting),
-    },
-    {
-      name: "next",
-      label: "Next",
-      isNumber: true,
-      value: (row) => row.nextDueTimestamp,
-      cell: (row) => due(row.nextDueTimestamp),
-    },
-    {
-      name: "bytes",
-      label: "Size",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.bytes,
-      cell: (row) => bytes(row.bytes),
-    },
+    numbers("waiting", "Waiting"),
+    numbers("nextDueTimestamp", "Next", { format: due }),
+    numbers("bytes", "Size", { isWide: true, format: bytes }),
   ];
   const draw = (items) => {
     if (items.length === 0)

@@ -10,6 +10,7 @@ import {
   field,
   figures,
   flushCard,
+  formEnd,
   head,
   input,
   link,
@@ -18,10 +19,11 @@ import {
   topicLink,
 } from "../components/parts.js";
 import { empty, show } from "../components/states.js";
-import { table, tableState } from "../components/table.js";
+import { numbers, table, tableState } from "../components/table.js";
 import { toast } from "../components/toast.js";
 import { fromInput, number, plural, short, toInput } from "../format.js";
 import { go } from "../router.js";
+import { lengthOf } from "../samples.js";
 import { h } from "../vdom.js";
 import { groupTone } from "./groups.js";
 
@@ -45,6 +47,7 @@ export default function group(page) {
   const members = tableState("clientId");
 
   const actions = () => [
+    link("Settings", ["groups", name, "settings"], {}, { class: "button" }),
     button("Reset offsets", () => reset(name, found)),
     button("Delete", () => remove(name), { tone: "danger" }),
   ];
@@ -66,7 +69,7 @@ export default function group(page) {
         totals(told),
         card(
           "Lag while this page is open",
-          h("line-chart", { label: "Lag", format: short, span: 0, series: lines(samples) }),
+          h("line-chart", { label: "Lag", format: short, span: lengthOf(samples), series: lines(samples) }),
         ),
         flushCard("Offsets", offsetsTable(page, offsets, told)),
         flushCard("Members", membersTable(page, members, told)),
@@ -138,14 +141,7 @@ function offsetsTable(page, state, told) {
               offset: row.committed,
             }),
     },
-    {
-      name: "end",
-      label: "End",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.endOffset,
-      cell: (row) => number(row.endOffset),
-    },
+    numbers("endOffset", "End", { isWide: true }),
     {
       name: "bar",
       label: "",
@@ -153,7 +149,7 @@ function offsetsTable(page, state, told) {
       class: "share",
       cell: (row) => meter(row.lag ?? 0, most, { tone: "warn" }),
     },
-    { name: "lag", label: "Lag", isNumber: true, value: (row) => row.lag, cell: (row) => number(row.lag) },
+    numbers("lag", "Lag"),
     { name: "metadata", label: "Metadata", isWide: true, cell: (row) => row.metadata ?? "" },
   ];
   return table({
@@ -278,16 +274,7 @@ function reset(name, found) {
           : null,
       ),
       given.plan === null ? null : plan(given.plan),
-      h(
-        "div",
-        { class: "actions end" },
-        button("Cancel", () => dialog.close()),
-        h(
-          "button",
-          { type: "submit", class: given.plan === null ? "primary" : "danger", disabled: dialog.isBusy },
-          given.plan === null ? "Preview" : "Reset",
-        ),
-      ),
+      given.plan === null ? formEnd(dialog, "Preview") : formEnd(dialog, "Reset", { tone: "danger" }),
     );
   openDialog({ title: `Reset offsets of ${name}`, draw, isWide: true });
 }

@@ -3,7 +3,7 @@
 import { all } from "../api.js";
 import { badge, flushCard, head, link, search, select } from "../components/parts.js";
 import { empty, show } from "../components/states.js";
-import { table, tableState } from "../components/table.js";
+import { numbers, table, tableState } from "../components/table.js";
 import { number } from "../format.js";
 import { go } from "../router.js";
 import { h } from "../vdom.js";
@@ -44,15 +44,8 @@ export default function groups(page) {
       cell: (row) => badge(row.type, row.type === "share" ? "violet" : ""),
     },
     { name: "state", label: "State", value: (row) => row.state, cell: (row) => badge(row.state, groupTone(row.state)) },
-    {
-      name: "members",
-      label: "Members",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.members,
-      cell: (row) => number(row.members),
-    },
-    { name: "lag", label: "Lag", isNumber: true, value: (row) => row.lag, cell: (row) => number(row.lag) },
+    numbers("members", "Members", { isWide: true }),
+    numbers("lag", "Lag"),
     {
       name: "coordinator",
       label: "Coordinator",

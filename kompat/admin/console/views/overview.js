@@ -36,9 +36,9 @@ export default function overview(page) {
   const waiting = page.resource((signal) => get("/v1/delayed/statistics", null, { signal }), { every: 5000 });
   const letters = page.resource((signal) => all("/v1/dead-letters", { limit: 500 }, { signal }), { every: 10_000 });
 
-  const chart = (title, lines, format) =>
+  const chart = (title, lines, format, hint = null) =>
     card(
-      title,
+      hint === null ? title : [title, h("small", null, ` ${hint}`)],
       h("line-chart", {
         label: title,
         format,
@@ -76,7 +76,7 @@ export default function overview(page) {
       () => [
         h(
           "div",
-          { class: "columns" },
+          { class: "charts" },
           chart(
             "Records per second",
             [
@@ -102,6 +102,15 @@ export default function overview(page) {
             duration,
           ),
           chart(
+            "Time to answer a Fetch",
+            [
+              ["p50", "fetchP50"],
+              ["p99", "fetchP99"],
+            ],
+            duration,
+            "waits included",
+          ),
+          chart(
             "Requests per second",
             [
               ["requests", "requests"],
@@ -109,6 +118,7 @@ export default function overview(page) {
             ],
             short,
           ),
+          chart("Connections", [["open", "connections"]], short),
         ),
       ],
       10,

@@ -2,12 +2,15 @@
 
 import { all, get, path } from "../api.js";
 import "../components/line-chart.js";
-import { card, figures, head, link, meter, topicLink } from "../components/parts.js";
+import { button, card, figures, head, link, meter, topicLink } from "../components/parts.js";
 import { show } from "../components/states.js";
+import { takeOne } from "../components/take.js";
 import { number, plural, short } from "../format.js";
+import { lengthOf } from "../samples.js";
 import { h } from "../vdom.js";
 
 const NAMES = { 9: "critical", 7: "high", 4: "normal", 2: "low", 0: "background" };
+const LETTERS = "errors.deadletterqueue.topic.name";
 const SPAN = 10 * 60_000;
 
 export default function queue(page) {
@@ -23,7 +26,9 @@ export default function queue(page) {
     },
     { every: 2000 },
   );
-  const letters = page.resource((signal) => all("/v1/dead-letters", { limit: 500 }, { signal }), { every: 10_000 });
+  const letters = page.resource((signal) => lettersOf(topic, group, signal), { every: 10_000 });
+  const take = () => takeOne(topic, group, found.reload);
+  page.keys([{ keys: "t", label: "Take one and look", run: take }]);
   const line = (name, field) => ({ name, points: samples.map(([at, told]) => [at, told[field]]) });
 
   return () => [
@@ -38,6 +43,8 @@ export default function queue(page) {
           topicLink(topic),
           found.data?.queueTopic ? [", by ", topicLink(found.data.queueTopic)] : null,
         ),
+        link("Settings", ["groups", group, "settings"], {}, { class: "button" }),
+        button("Take one", take, { keys: "t" }),
       ],
     }),
     show(
@@ -55,6 +62,7 @@ export default function queue(page) {
           h("line-chart", {
             label: "Depth",
             format: short,
+            span: lengthOf(samples),
             series: [line("available", "available"), line("in flight", "inFlight"), line("backing off", "backingOff")],
           }),
         ),
@@ -64,8 +72,16 @@ export default function queue(page) {
   ];
 }
 
+/** Where this group's dead letters go, and how many are there. */
+async function lettersOf(topic, group, signal) {
+  const { items: settings } = await get(path`/v1/groups/${group}/configs`, { search: LETTERS }, { signal });
+  const name = settings.find((each) => each.name === LETTERS)?.value ?? "";
+  const found = await all("/v1/dead-letters", { limit: 500 }, { signal });
+  return found.filter((each) => each.topic === name.replace("<topic>", topic));
+}
+
 function totals(told, letters) {
-  const known = letters?.filter((each) => each.topic === `dlq.${told.topic}`) ?? [];
+  const known = letters ?? [];
   const count = known.reduce((sum, each) => sum + each.letters - each.redriven, 0);
   return figures(
     ["Available", number(told.available)],

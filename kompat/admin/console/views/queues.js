@@ -3,7 +3,7 @@
 import { all } from "../api.js";
 import { badge, flushCard, head, link, search, topicLink } from "../components/parts.js";
 import { empty, show } from "../components/states.js";
-import { table, tableState } from "../components/table.js";
+import { numbers, table, tableState } from "../components/table.js";
 import { number } from "../format.js";
 import { go } from "../router.js";
 import { h } from "../vdom.js";
@@ -22,28 +22,9 @@ export default function queues(page) {
       cell: (row) => link(row.group, ["queues", row.topic, row.group]),
     },
     { name: "topic", label: "Topic", class: "name", value: (row) => row.topic, cell: (row) => topicLink(row.topic) },
-    {
-      name: "available",
-      label: "Available",
-      isNumber: true,
-      value: (row) => row.available,
-      cell: (row) => number(row.available),
-    },
-    {
-      name: "inFlight",
-      label: "In flight",
-      isNumber: true,
-      value: (row) => row.inFlight,
-      cell: (row) => number(row.inFlight),
-    },
-    {
-      name: "backingOff",
-      label: "Backing off",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.backingOff,
-      cell: (row) => number(row.backingOff),
-    },
+    numbers("available", "Available"),
+    numbers("inFlight", "In flight"),
+    numbers("backingOff", "Backing off", { isWide: true }),
     {
       name: "again",
       label: "Delivered again",

@@ -2,11 +2,11 @@
 
 import { all, del, path, post } from "../api.js";
 import { confirm, openDialog } from "../components/dialog.js";
-import { badge, button, field, flushCard, head, input, select } from "../components/parts.js";
+import { badge, button, field, flushCard, formEnd, head, input, select } from "../components/parts.js";
+import { quotaDialog, quotasTable } from "../components/quotas.js";
 import { empty, problemBox, show } from "../components/states.js";
 import { table, tableState } from "../components/table.js";
 import { toast } from "../components/toast.js";
-import { number } from "../format.js";
 import { h } from "../vdom.js";
 
 const OPERATIONS = [
@@ -22,7 +22,6 @@ const OPERATIONS = [
   "alter_configs",
   "idempotent_write",
 ];
-const ENTITIES = { user: "user", clientId: "client", ip: "address" };
 const RESOURCES = ["topic", "group", "cluster", "transactional_id", "delegation_token", "user"];
 
 export default function security(page) {
@@ -31,7 +30,7 @@ export default function security(page) {
   const users = list("/v1/users");
   const acls = list("/v1/acls");
   const quotas = list("/v1/quotas");
-  const states = { users: tableState("user"), acls: tableState("principal"), quotas: tableState() };
+  const states = { users: tableState("user"), acls: tableState("principal"), quotas: tableState("entity") };
   const isOff = (resource) => resource.error?.code === "SECURITY_DISABLED";
   const section = (title, resource, draw, add) => [
     h("div", { class: "toolbar" }, h("h2", { class: "grow" }, title), add),
@@ -61,7 +60,12 @@ export default function security(page) {
       (items) => aclsTable(page, states.acls, items, acls),
       button("Add an ACL", () => addAcl(acls), { tone: "small", symbol: "plus" }),
     ),
-    section("Quotas", quotas, (items) => quotasTable(page, states.quotas, items)),
+    section(
+      "Quotas",
+      quotas,
+      (items) => quotasTable(page, states.quotas, items, quotas),
+      button("Add a quota", () => quotaDialog(quotas), { tone: "small", symbol: "plus" }),
+    ),
   ];
 }
 
@@ -140,28 +144,6 @@ function aclsTable(page, state, items, acls) {
   return table({ page, state, label: "ACLs", columns, rows: items, key: (row) => JSON.stringify(row) });
 }
 
-function quotasTable(page, state, items) {
-  if (items.length === 0) return empty("No quotas");
-  const columns = [
-    {
-      name: "entity",
-      label: "For",
-      class: "name",
-      cell: (row) =>
-        ["user", "clientId", "ip"]
-          .filter((kind) => kind in row)
-          .map((kind) => `${ENTITIES[kind]} ${row[kind] ?? "(default)"}`)
-          .join(", "),
-    },
-    {
-      name: "values",
-      label: "Quotas",
-      cell: (row) => Object.entries(row.values).map(([name, value]) => h("div", null, `${name} ${number(value)}`)),
-    },
-  ];
-  return table({ page, state, label: "Quotas", columns, rows: items, key: (row) => JSON.stringify(row) });
-}
-
 function addUser(users) {
   const given = { name: "", password: "", mechanism: "SCRAM-SHA-512" };
   const save = async () => {
@@ -176,12 +158,7 @@ function addUser(users) {
       field("User", input(given, "name", { required: true, autocomplete: "off" })),
       field("Password", input(given, "password", { type: "password", required: true, autocomplete: "new-password" })),
       field("Mechanism", select(given, "mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256"])),
-      h(
-        "div",
-        { class: "actions end" },
-        button("Cancel", () => dialog.close()),
-        h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Add"),
-      ),
+      formEnd(dialog, "Add"),
     );
   openDialog({ title: "Add a user", draw });
 }
@@ -225,12 +202,7 @@ function addAcl(acls) {
         ),
         field("From host", input(given, "host", { required: true })),
       ),
-      h(
-        "div",
-        { class: "actions end" },
-        button("Cancel", () => dialog.close()),
-        h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Add"),
-      ),
+      formEnd(dialog, "Add"),
     );
   openDialog({ title: "Add an ACL", draw });
 }

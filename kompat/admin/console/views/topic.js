@@ -2,9 +2,10 @@
 
 import { del, get, path, post } from "../api.js";
 import { confirm, openDialog } from "../components/dialog.js";
-import { badge, button, field, figures, flushCard, input, link, meter } from "../components/parts.js";
+import { moveDialog } from "../components/move.js";
+import { badge, button, field, figures, flushCard, formEnd, input, link, meter } from "../components/parts.js";
 import { show } from "../components/states.js";
-import { table, tableState } from "../components/table.js";
+import { numbers, table, tableState } from "../components/table.js";
 import { topicHead } from "../components/topic-head.js";
 import { toast } from "../components/toast.js";
 import { bytes, number, plural } from "../format.js";
@@ -16,6 +17,14 @@ export default function topic(page) {
   page.title = name;
   const found = page.resource((signal) => get(path`/v1/topics/${name}`, null, { signal }), { every: 5000 });
   const rows = tableState("partition");
+  const cluster = page.resource((signal) => get("/v1/cluster", null, { signal }));
+  const move = (row) =>
+    moveDialog(
+      { topic: name, partition: row.partition, leader: row.leader, replicas: row.replicas },
+      cluster.data.brokers,
+      found.reload,
+    );
+  const canMove = () => cluster.data?.brokers.length > 1;
   page.keys([
     { keys: "m", label: "Messages of this topic", run: () => go(["topics", name, "messages"]) },
     { keys: "p", label: "Produce to this topic", run: () => go(["topics", name, "produce"]) },
@@ -29,7 +38,7 @@ export default function topic(page) {
 
   return () => [
     topicHead(name, "", { badges: found.data ? marks(found.data) : [], actions: found.data ? actions() : [] }),
-    show(found, (told) => [totals(told), flushCard(null, partitions(page, rows, told))], 6),
+    show(found, (told) => [totals(told), flushCard(null, partitions(page, rows, told, canMove() ? move : null))], 6),
   ];
 }
 
@@ -59,7 +68,7 @@ function totals({ partitions }) {
   );
 }
 
-function partitions(page, rows, told) {
+function partitions(page, rows, told, onmove) {
   const most = Math.max(1, ...told.partitions.map((each) => recordsOf(each) ?? 0));
   const columns = [
     {
@@ -81,25 +90,18 @@ function partitions(page, rows, told) {
       label: "In sync",
       cell: (row) => (isBehind(row) ? badge(row.inSync.join(", ") || "none", "bad") : row.inSync.join(", ")),
     },
-    {
-      name: "start",
-      label: "Start",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.startOffset,
-      cell: (row) => number(row.startOffset),
-    },
-    { name: "end", label: "End", isNumber: true, value: (row) => row.endOffset, cell: (row) => number(row.endOffset) },
+    numbers("startOffset", "Start", { isWide: true }),
+    numbers("endOffset", "End"),
     { name: "share", label: "", class: "share", isWide: true, cell: (row) => meter(recordsOf(row) ?? 0, most) },
-    {
-      name: "bytes",
-      label: "Size",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.bytes,
-      cell: (row) => bytes(row.bytes),
-    },
+    numbers("bytes", "Size", { isWide: true, format: bytes }),
   ];
+  if (onmove)
+    columns.push({
+      name: "move",
+      label: "",
+      class: "fit",
+      cell: (row) => button("Move", () => onmove(row), { tone: "small", label: `Move partition ${row.partition}` }),
+    });
   return table({ page, state: rows, label: "Partitions", columns, rows: told.partitions, key: (row) => row.partition });
 }
 
@@ -117,12 +119,7 @@ function grow(name, found) {
       { onsubmit: (event) => (event.preventDefault(), dialog.submit(send)) },
       h("p", null, "Keys go to other partitions from then on. There is no way back."),
       field("Partitions", input(given, "count", { type: "number", min: count + 1, required: true })),
-      h(
-        "div",
-        { class: "actions end" },
-        button("Cancel", () => dialog.close()),
-        h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Add"),
-      ),
+      formEnd(dialog, "Add"),
     );
   openDialog({ title: `Add partitions to ${name}`, draw });
 }
@@ -150,12 +147,7 @@ function truncate(name, found) {
           hint: "−1: all there are",
         }),
       ),
-      h(
-        "div",
-        { class: "actions end" },
-        button("Cancel", () => dialog.close()),
-        h("button", { type: "submit", class: "danger", disabled: dialog.isBusy }, "Delete records"),
-      ),
+      formEnd(dialog, "Delete records", { tone: "danger" }),
     );
   openDialog({ title: `Delete records of ${name}`, draw });
 }

@@ -2,9 +2,21 @@
 
 import { all, get, post } from "../api.js";
 import { openDialog } from "../components/dialog.js";
-import { badge, button, checkbox, field, flushCard, head, input, search, topicLink } from "../components/parts.js";
+import {
+  badge,
+  button,
+  checkbox,
+  field,
+  flushCard,
+  formEnd,
+  head,
+  input,
+  search,
+  select,
+  topicLink,
+} from "../components/parts.js";
 import { empty, show } from "../components/states.js";
-import { table, tableState } from "../components/table.js";
+import { numbers, table, tableState } from "../components/table.js";
 import { toast } from "../components/toast.js";
 import { bytes, number, plural } from "../format.js";
 import { go } from "../router.js";
@@ -47,36 +59,10 @@ export default function topics(page) {
       value: (row) => row.name,
       cell: (row) => [topicLink(row.name), " ", marks(row)],
     },
-    {
-      name: "partitions",
-      label: "Partitions",
-      isNumber: true,
-      value: (row) => row.partitions,
-      cell: (row) => number(row.partitions),
-    },
-    {
-      name: "replicas",
-      label: "Replicas",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.replicationFactor,
-      cell: (row) => number(row.replicationFactor),
-    },
-    {
-      name: "records",
-      label: "Records",
-      isNumber: true,
-      value: (row) => row.records,
-      cell: (row) => number(row.records),
-    },
-    {
-      name: "bytes",
-      label: "Size",
-      isNumber: true,
-      isWide: true,
-      value: (row) => row.bytes,
-      cell: (row) => bytes(row.bytes),
-    },
+    numbers("partitions", "Partitions"),
+    numbers("replicationFactor", "Replicas", { isWide: true }),
+    numbers("records", "Records"),
+    numbers("bytes", "Size", { isWide: true, format: bytes }),
   ];
 
   const draw = (items) => {
@@ -183,7 +169,7 @@ async function createDialog() {
         ),
         field(
           "Clean up",
-          choice(given, "cleanup", [
+          select(given, "cleanup", [
             ["", "default"],
             ["delete", "delete"],
             ["compact", "compact"],
@@ -192,7 +178,7 @@ async function createDialog() {
         ),
         field(
           "Deliver",
-          choice(given, "order", [
+          select(given, "order", [
             ["", "in the log's order"],
             ["priority", "by priority"],
           ]),
@@ -201,23 +187,10 @@ async function createDialog() {
           hint: "consumers acknowledge each record",
         }),
       ),
-      h(
-        "div",
-        { class: "actions end" },
-        button("Cancel", () => dialog.close()),
-        h("button", { type: "submit", class: "primary", disabled: dialog.isBusy }, "Create"),
-      ),
+      formEnd(dialog, "Create"),
     );
   const isMade = await openDialog({ title: "Create a topic", draw }).closed;
   return isMade ? given.name : null;
-}
-
-function choice(given, name, options) {
-  return h(
-    "select",
-    { onchange: (event) => (given[name] = event.target.value) },
-    options.map(([value, text]) => h("option", { value }, text)),
-  );
 }
 
 async function create(given) {
