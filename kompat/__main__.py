@@ -176,7 +176,7 @@ def _run(config: BrokerConfig) -> int:
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
-        http = f" http {broker.http}" if broker.http else ""
+        http = f" {broker.http_scheme} {broker.http}" if broker.http else ""
         print(f"kompat {__version__} ready: kafka {broker.address}{http}", flush=True)
 
     try:

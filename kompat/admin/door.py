@@ -15,14 +15,20 @@ from typing import TYPE_CHECKING
 from kompat.admin.sampling import Sampler
 from kompat.admin.telling import Telling
 from kompat.errors import ConfigError
+from kompat.security.plain import listed_users
 
 if TYPE_CHECKING:
+    from kompat.admin.certificates import Certificates
     from kompat.admin.serving import Serving
     from kompat.config.broker import BrokerConfig
     from kompat.handlers.services import Services
 
 log = logging.getLogger(__name__)
 
+HTTP = "HTTP"  # as a listener's name, to the settings
+JAAS, PLAIN = "sasl.jaas.config", "PLAIN"
+TLS = "SSL"  # as Kafka calls it
+LOOPBACK = "127.0.0.1"
 NONE = -1  # the port that stands for no door
 BACKLOG = 256
 DRAIN_SECONDS = 3.0
@@ -36,6 +42,7 @@ class Door:
         self._opening: asyncio.Task[None] | None = None
         self._serving: Serving | None = None
         self._up: tuple[Services, tuple[str, int], Telling, Sampler] | None = None
+        self._certificates: Certificates | None = None  # where it speaks TLS
         self.endpoint: tuple[str, int] | None = None  # None: there is no door
 
     @property
@@ -46,11 +53,21 @@ class Door:
         host, port = self.endpoint
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
+    @property
+    def scheme(self) -> str:
+        return "http" if self._certificates is None else "https"
+
     async def bind(self) -> None:
-        """Take the port. Raises ConfigError where somebody else has it."""
+        """Take the port. Raises ConfigError where somebody else has it, or keys for it cannot be read."""
         host, port = self._config["kompat.http.host"], self._config["kompat.http.port"]
         if port == NONE:
             return
+        if users := self._config.of_listener(HTTP, JAAS, PLAIN):
+            listed_users(f"listener.name.http.plain.{JAAS}", users)
+        if self._config["kompat.http.security.protocol"] == TLS:
+            from kompat.admin.certificates import Certificates  # which most doors do without
+
+            self._certificates = Certificates(self._config)
         try:
             self._socket = await self._listen(host, port)
         except OSError as error:
@@ -73,8 +90,15 @@ class Door:
         self._up = (services, kafka, Telling(services, self.address, sampler), sampler)
         if self._socket is not None:
             sampler.start()
+            self._warn(services)
         if self._serving is not None:
             self._serving.application.serve(*self._up)
+
+    def _warn(self, services: Services) -> None:
+        if self._certificates is None and self._config["kompat.http.host"] != LOOPBACK:
+            from kompat.admin.security import warn_of_plaintext  # what it imports is needed when somebody knocks
+
+            warn_of_plaintext(services)
 
     def _knocked(self) -> None:
         if self._socket is not None:
@@ -93,7 +117,7 @@ class Door:
         self._serving = build(self._config)
         if self._up is not None:
             self._serving.application.serve(*self._up)
-        await self._serving.start(bound)
+        await self._serving.start(bound, self._certificates)
 
     async def close(self) -> None:
         """Drain, and let go of the port."""
@@ -120,7 +144,7 @@ def _load() -> Callable[[BrokerConfig], Serving]:
 
 
 def _listening(host: str, port: int, flags: int = 0) -> socket.socket:
-    found = socket.getaddrinfo(host or "127.0.0.1", port, type=socket.SOCK_STREAM, flags=flags)
+    found = socket.getaddrinfo(host or LOOPBACK, port, type=socket.SOCK_STREAM, flags=flags)
     family, kind, protocol, _, address = found[0]
     bound = socket.socket(family, kind, protocol)
     try:

@@ -17,9 +17,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from kompat.admin.problems import MEDIA_TYPE, Problem
+from kompat.admin.security import SHOWN
 
 if TYPE_CHECKING:
     from kompat.admin.app import Application
+    from kompat.admin.certificates import Certificates
 
 HEAD_SECONDS = 15.0  # for the head of a request, and between two requests
 UNREAD_SECONDS = 60.0  # for a client to read something of what it has asked for
@@ -37,6 +39,7 @@ class Serving:
         unread_seconds: float = UNREAD_SECONDS,
     ) -> None:
         self.application = application
+        self.certificates: Certificates | None = None  # where it speaks TLS
         self.head_seconds = head_seconds
         self.unread_seconds = unread_seconds
         self.max_connections = max_connections
@@ -61,8 +64,12 @@ class Serving:
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def start(self, bound: socket.socket) -> None:
-        self._server = await self.loop.create_server(self._connection, sock=bound)
+    async def start(self, bound: socket.socket, certificates: Certificates | None = None) -> None:
+        self.certificates = certificates
+        tls, seconds = (certificates.context, self.head_seconds) if certificates is not None else (None, None)
+        self._server = await self.loop.create_server(
+            self._connection, sock=bound, ssl=tls, ssl_handshake_timeout=seconds
+        )
         self._sweep()
 
     def _connection(self) -> Connection:
@@ -112,8 +119,18 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._serving.max_connections:
+        if len(self.connections) > self._serving.max_connections or not self._is_let_in(transport):
             transport.abort()
+
+    def _is_let_in(self, transport: asyncio.Transport) -> bool:
+        """Whoever has shown a certificate is who it says."""
+        known = self._serving.certificates
+        certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True) if known else None
+        if known is None or certificate is None:
+            return True
+        principal = known.principal(certificate)
+        self.app_state = {SHOWN: principal}
+        return principal is not None
 
     # -- the head --------------------------------------------------------------------------------------------------
     def data_received(self, data: bytes) -> None:

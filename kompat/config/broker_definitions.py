@@ -136,6 +136,7 @@ OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("kompat.http.max.connections", "int", "512", "1..", "", "The most HTTP connections; further ones are closed at once."),
     ("kompat.http.max.streams", "int", "64", "0..", "", "The most answers without an end at a time, such as those that follow a topic."),
     ("kompat.http.port", "int", "8080", "-1..65535", "", "The port of REST, metrics and console; 0 takes a free one, -1 is for none."),
+    ("kompat.http.security.protocol", "string", "PLAINTEXT", "PLAINTEXT|SSL", "", "What REST, metrics and console speak: HTTP, or with SSL, HTTPS, by the settings `ssl.*` or `listener.name.http.ssl.*`."),
     ("kompat.otlp.endpoint", "string", "", "", "", "Where traces are sent as OpenTelemetry spans, by OTLP over HTTP, such as `http://localhost:4318/v1/traces`; empty for nowhere. Needs `kompat[otlp]`."),
     ("kompat.priority.aging.ms", "long", "30000", "0..", "cluster", "A record that has waited for so much longer than another counts as one class of priority higher, unless the topic says otherwise; 0: classes are strict."),
     ("kompat.priority.release.max.records", "int", "500", "1..", "cluster", "How many records a consumer of a topic with lanes gets at a time, unless the topic says otherwise."),
