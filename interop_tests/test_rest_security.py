@@ -6,6 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from prometheus_client.parser import text_string_to_metric_families
 
 from interop_tests.support.broker import Broker, external, running
 from interop_tests.support.topics import fresh_name
@@ -110,18 +113,71 @@ def test_a_user_may_do_what_acls_allow_and_no_more(broker: Broker) -> None:
     until(lambda: ask(broker, user, "GET", "/v1/topics").status_code == 401, "so is the user")
 
 
-def test_quotas_slow_down_who_comes_by_http(broker: Broker) -> None:
+LARGE = {"messages": [{"value": "x" * 100_000}]}
+
+
+@pytest.mark.parametrize(
+    ("quota", "rate", "method", "body"),
+    [
+        ("producer_byte_rate", 18_000, "POST", LARGE),
+        ("consumer_byte_rate", 18_000, "GET", None),
+        ("request_percentage", 0.01, "GET", None),
+    ],
+)
+def test_quotas_slow_down_who_comes_by_http(
+    broker: Broker, quota: str, rate: float, method: str, body: dict[str, Any] | None
+) -> None:
     topic = fresh_name("slow")
     assert ask(broker, ADMIN, "POST", "/v1/topics", {"name": topic}).status_code == 201
-    quota = {"user": ADMIN[0], "set": {"producer_byte_rate": 20_000}}
-    assert ask(broker, ADMIN, "POST", "/v1/quotas", quota).status_code == 204
+    assert ask(broker, ADMIN, "POST", f"/v1/topics/{topic}/messages", LARGE).status_code == 200
+    before = metric(broker, "kompat_quota_wait_seconds_total", quota=quota)
+    assert ask(broker, ADMIN, "POST", "/v1/quotas", {"user": ADMIN[0], "set": {quota: rate}}).status_code == 204
+    begun = time.monotonic()
     try:
-        begun = time.monotonic()
-        for _ in range(3):
-            sent = ask(broker, ADMIN, "POST", f"/v1/topics/{topic}/messages", {"messages": [{"value": "x" * 100_000}]})
-            assert sent.status_code == 200, sent.text
+        for _ in range(2):
+            done = ask(broker, ADMIN, method, f"/v1/topics/{topic}/messages", body)
+            assert done.status_code == 200, done.text
         took = time.monotonic() - begun
     finally:
-        ask(broker, ADMIN, "POST", "/v1/quotas", {"user": ADMIN[0], "delete": ["producer_byte_rate"]})
-    # By Kafka's windows 300,000 bytes at this rate take at least as long; without the quota they take no time.
-    assert took > 2
+        ask(broker, ADMIN, "POST", "/v1/quotas", {"user": ADMIN[0], "delete": [quota]})
+    waited = metric(broker, "kompat_quota_wait_seconds_total", quota=quota) - before
+    assert waited > 0
+    assert took > waited / 2  # the last request may have been told after its answer was there
+
+
+def test_requests_and_refused_logins_are_counted(broker: Broker) -> None:
+    refused = metric(broker, "kompat_failed_logins_total", listener="HTTP")
+    for _ in range(2):
+        assert ask(broker, ("admin", "wrong"), "GET", "/v1/cluster/brokers/1").status_code == 401
+
+    assert metric(broker, "kompat_failed_logins_total", listener="HTTP") == refused + 2
+    told = {"method": "GET", "route": "/v1/cluster/brokers/{broker}"}
+    assert metric(broker, "kompat_http_requests_total", **told, status="401") == 2
+    assert metric(broker, "kompat_http_request_seconds_count", **told) == 2
+
+
+def test_refused_logins_on_kafkas_port_are_counted(broker: Broker) -> None:
+    def refused() -> float:
+        return metric(broker, "kompat_failed_logins_total", listener="SASL_PLAINTEXT")
+
+    before = refused()
+    stranger = AdminClient(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "admin",
+            "sasl.password": "wrong",
+            "log_level": 0,
+        }
+    )
+    with pytest.raises(KafkaException):
+        stranger.list_topics(timeout=2)
+    until(lambda: refused() > before, "it is counted")
+
+
+def metric(broker: Broker, name: str, **labels: str) -> float:
+    """0 where there is none."""
+    page = ask(broker, ADMIN, "GET", "/metrics").text
+    samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
+    return sum(sample.value for sample in samples if sample.name == name and sample.labels == labels)

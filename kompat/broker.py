@@ -259,6 +259,7 @@ class Broker:
         self.meters.connections = lambda: len(listener.connections)
         self.meters.connections_accepted = lambda: listener.accepted
         self.meters.bytes_under_way = lambda: listener.budget.used
+        self.meters.refused_logins = lambda: dict(listener.strangers.refused)
 
     async def _listen(self, listener: Listener, users: Users) -> None:
         self._built.push_async_callback(listener.drain, DRAIN_SECONDS)

@@ -59,6 +59,20 @@ class ApiMeter(Histogram):
         self.errors[code] = self.errors.get(code, 0) + 1
 
 
+class HttpMeter(Histogram):
+    """The requests by HTTP to one route."""
+
+    __slots__ = ("statuses",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statuses: dict[int, int] = {}
+
+    def answered(self, status: int, seconds: float) -> None:
+        self.took(seconds)
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+
+
 class TopicMeter:
     """What clients have sent to and got from the partitions of a topic that were on this broker."""
 
@@ -82,6 +96,9 @@ class Meters:
         self._other = TopicMeter()
         self.syncs = Histogram()  # of the disk
         self.loop_lag = Histogram()
+        self.http: dict[tuple[str, str], HttpMeter] = {}  # by method and route
+        self.http_refused_logins = 0
+        self.refused_logins: Callable[[], dict[str, int]] = dict  # by listener
         self.connections: Callable[[], int] = int
         self.connections_accepted: Callable[[], int] = int
         self.bytes_under_way: Callable[[], int] = int
@@ -98,6 +115,9 @@ class Meters:
     @property
     def apis(self) -> Mapping[int, ApiMeter]:
         return self._apis
+
+    def http_route(self, method: str, route: str) -> HttpMeter:
+        return self.http.setdefault((method, route), HttpMeter())
 
     # -- topics ----------------------------------------------------------------------------------------------------
     def topic(self, name: str) -> TopicMeter:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
 
 from kompat.admin.requests import CLIENT_ID, LONGEST_WAIT
+from kompat.handlers.loop_time import LoopTime
 from kompat.security.acls import Kind, Operation
 
 if TYPE_CHECKING:
     from kompat.admin.route import Call
+
+T = TypeVar("T")
 
 
 def may_read(call: Call, topic: str) -> None:
@@ -30,6 +35,20 @@ async def charge(call: Call, size: int) -> None:
     """So many bytes were read: who has read too much has to wait for them."""
     quotas = call.services.quotas
     if quotas.is_enabled:
-        waits = quotas.fetched(call.principal, CLIENT_ID, size) / 1000
-        if waits > 0:
-            await call.unless_stopping(asyncio.sleep(min(waits, LONGEST_WAIT)))
+        await _wait(call, quotas.fetched(call.principal, CLIENT_ID, size))
+
+
+async def worked(call: Call, work: Awaitable[T]) -> T:
+    """What `work` gives. The time that it takes of the event loop is counted as that of Kafka's requests is."""
+    time = LoopTime(perf_counter())
+    try:
+        result: T = await time.timed(work)
+    finally:
+        waits = call.services.quotas.worked(call.principal, CLIENT_ID, time.spent)
+    await _wait(call, waits)
+    return result
+
+
+async def _wait(call: Call, ms: int) -> None:
+    if ms > 0:
+        await call.unless_stopping(asyncio.sleep(min(ms / 1000, LONGEST_WAIT)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.routing import Route as Path
 
+from kompat.admin.access import worked
 from kompat.admin.decoding import decode_body, decode_path, decode_query
 from kompat.admin.limits import Bodies, Streams
 from kompat.admin.problems import FORBIDDEN, MEDIA_TYPE, UNAVAILABLE, Problem, problem_of
@@ -23,6 +25,7 @@ from kompat.admin.requests import Caller, Requests
 from kompat.admin.route import JSON, Call, Route
 from kompat.admin.security import authenticate
 from kompat.errors import ErrorCode, KafkaError, PeerError, StorageError
+from kompat.meters import OTHER
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -70,7 +73,7 @@ class Application:
         self.streams = Streams(max_streams)
         self.bodies = Bodies()
         paths = [self._path(route) for route in self.routes]
-        starlette = Starlette(routes=paths, exception_handlers={HTTPException: _refused})
+        starlette = Starlette(routes=paths, exception_handlers={HTTPException: self._no_route})
         starlette.router.redirect_slashes = False
         self.asgi: ASGIApp = _unescaped(starlette)
 
@@ -89,16 +92,33 @@ class Application:
 
     def _endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            try:
-                return await self._answer(route, request)
-            except EXPECTED as error:
-                return answer_problem(problem_of(error), request)
-            except ClientDisconnect:
-                return Response(status_code=499)  # nobody reads it
-            except Exception as error:  # noqa: BLE001 - a bug is answered too
-                return _failed(error, request)
+            begun = perf_counter()
+            response = await self._response(route, request)
+            self._count(request.method, route.path, response, begun)
+            return response
 
         return endpoint
+
+    async def _response(self, route: Route, request: Request) -> Response:
+        try:
+            return await self._answer(route, request)
+        except EXPECTED as error:
+            return answer_problem(problem_of(error), request)
+        except ClientDisconnect:
+            return Response(status_code=499)  # nobody reads it
+        except Exception as error:  # noqa: BLE001 - a bug is answered too
+            return _failed(error, request)
+
+    async def _no_route(self, request: Request, error: Exception) -> Response:
+        """Methods and addresses that are not known are not counted each: there is no end to them."""
+        begun = perf_counter()
+        response = _refused(request, error)
+        self._count(OTHER, OTHER, response, begun)
+        return response
+
+    def _count(self, method: str, path: str, response: Response, begun: float) -> None:
+        if self.services is not None:
+            self.services.meters.http_route(method, path).answered(response.status_code, perf_counter() - begun)
 
     async def _answer(self, route: Route, request: Request) -> Response:
         _refuse_other_sites(request)
@@ -137,7 +157,10 @@ class Application:
             streams=self.streams,
             stopping=self.stopping,
         )
-        return answer(route, await (self._read(route, call) if route.method == "GET" else route.handle(call)))
+        work = self._read(route, call) if route.method == "GET" else route.handle(call)
+        if call.services is not None and call.services.quotas.is_enabled and not route.is_open:
+            return answer(route, await worked(call, work))
+        return answer(route, await work)
 
     async def _read(self, route: Route, call: Call) -> Any:
         """What a route tells. While a leader is being elected it is asked again: people have no client that would."""
@@ -165,7 +188,7 @@ def answer_problem(problem: Problem, request: Request) -> Response:
     return Response(msgspec.json.encode(shape), problem.status, {**GUARDS, **problem.headers}, MEDIA_TYPE)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+def _refused(request: Request, error: Exception) -> Response:
     """What Starlette refuses by itself: an address or a method that there is not."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}

@@ -70,6 +70,7 @@ async def authenticate(services: Services, request: Request) -> str:
     user, password = _credentials(told)
     if not _has_listed(services.config, user, password) and not await services.users.verify(user, password):
         await asyncio.sleep(services.config["connection.failed.authentication.delay.ms"] / 1000)
+        services.meters.http_refused_logins += 1
         raise _stranger("The name or the password is wrong.")
     return f"User:{user}"
 

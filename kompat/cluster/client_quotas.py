@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from kompat.cluster import quotas
 from kompat.cluster.quotas import Component, QuotaChange
 from kompat.errors import KafkaError
 from kompat.security.quotas import (
+    CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
     IP,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
@@ -27,6 +30,24 @@ if TYPE_CHECKING:
     from kompat.config.broker import BrokerConfig
 
 
+N = TypeVar("N", int, float)
+KEYS = (
+    PRODUCER_BYTE_RATE,
+    CONSUMER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    CONTROLLER_MUTATION_RATE,
+    CONNECTION_CREATION_RATE,
+)
+
+
+@dataclass(slots=True)
+class Waits:
+    """For a quota, of all clients together."""
+
+    count: int = 0
+    ms: float = 0.0
+
+
 class ClientQuotas:
     def __init__(self, cluster: ClusterService, config: BrokerConfig, clock: Clock) -> None:
         self._cluster = cluster
@@ -37,6 +58,7 @@ class ClientQuotas:
             config["controller.quota.window.num"],
             config["controller.quota.window.size.seconds"] * 1000,
         )
+        self.waits = {key: Waits() for key in KEYS}  # what was told to clients
         self.is_enabled = False  # for requests
         self.counts_connections = False
         self._refresh()
@@ -63,8 +85,7 @@ class ClientQuotas:
 
     def worked(self, principal: str, client_id: str | None, seconds: float) -> int:
         """On a request, so long."""
-        waits = self._record(REQUEST_PERCENTAGE, principal, client_id, seconds * 100)
-        return min(waits, round(self._meters.longest_ms))
+        return self._record(REQUEST_PERCENTAGE, principal, client_id, seconds * 100, round(self._meters.longest_ms))
 
     def most_fetched(self, principal: str, client_id: str | None) -> int | None:
         """More bytes than this in one answer could only be too much."""
@@ -73,15 +94,22 @@ class ClientQuotas:
 
     def connected(self, address: str) -> float:
         """Seconds after which a new connection is to be closed; 0: it may stay."""
-        return self._meters.connected(address, self._now()) / 1000
+        return self._told(CONNECTION_CREATION_RATE, self._meters.connected(address, self._now())) / 1000
 
     def mutated(self, principal: str, client_id: str | None, partitions: int, *, is_strict: bool) -> int:
         """Partitions are to be created or deleted. Where that `is_strict`, and there is a time to wait, they must not be."""
         waits = self._meters.mutate(_user(principal), client_id or "", partitions, self._now(), is_strict=is_strict)
-        return _rounded(waits)
+        return self._told(CONTROLLER_MUTATION_RATE, _rounded(waits))
 
-    def _record(self, key: str, principal: str, client_id: str | None, value: float) -> int:
-        return _rounded(self._meters.record(key, _user(principal), client_id or "", value, self._now()))
+    def _record(self, key: str, principal: str, client_id: str | None, value: float, most: int | None = None) -> int:
+        waits = _rounded(self._meters.record(key, _user(principal), client_id or "", value, self._now()))
+        return self._told(key, waits if most is None else min(waits, most))
+
+    def _told(self, key: str, ms: N) -> N:
+        if ms > 0:
+            self.waits[key].count += 1
+            self.waits[key].ms += ms
+        return ms
 
     def _now(self) -> float:
         return self._clock.monotonic() * 1000

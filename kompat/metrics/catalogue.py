@@ -19,6 +19,12 @@ _ROWS: Final = (
     ("kompat_connections", GAUGE, "", "Clients that are connected."),
     ("kompat_connections_accepted_total", COUNTER, "", "Connections that were accepted."),
     ("kompat_request_bytes_under_way", GAUGE, "", "Bytes that requests under way keep in memory; `queued.max.request.bytes` limits them."),
+    # by HTTP; who was turned away or made to wait, at whichever door
+    ("kompat_http_requests_total", COUNTER, "method route status", "Requests by HTTP that were answered; what fits no route counts as `(other)`."),
+    ("kompat_http_request_seconds", HISTOGRAM, "method route", "From a request's head to the beginning of its answer: also the time that it waits for its body, for records or for a quota."),
+    ("kompat_failed_logins_total", COUNTER, "listener", "Clients that could not show who they are; by HTTP, requests with a wrong name or password."),
+    ("kompat_quota_waits_total", COUNTER, "quota", "Requests and connections that had to wait for a quota, or were refused for it."),
+    ("kompat_quota_wait_seconds_total", COUNTER, "quota", "How long they were told to wait."),
     # topics
     ("kompat_topic_bytes_in_total", COUNTER, "topic", "Bytes of batches that producers sent."),
     ("kompat_topic_records_in_total", COUNTER, "topic", "Records that producers sent."),

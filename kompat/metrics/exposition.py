@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kompat.metrics import clients, cluster, groups, process, requests, storage
+from kompat.metrics import clients, cluster, doors, groups, process, requests, storage
 from kompat.metrics.page import CONTENT_TYPE, MOST_SERIES, Page
 from kompat.metrics.partitions import Walk
 from kompat.metrics.queues import Queues
@@ -51,6 +51,7 @@ class Exposition:
         services = self._services
         return chain(
             requests.gather(page, services.meters),
+            doors.gather(page, services),
             Walk(page, services).gather(),
             cluster.gather(page, services),
             groups.gather(page, services),

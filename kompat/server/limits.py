@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -77,10 +78,11 @@ T = TypeVar("T")
 class Strangers(Generic[T]):
     """Clients that have not said yet who they are, in order of arrival."""
 
-    __slots__ = ("_limits", "_since", "budget")
+    __slots__ = ("_limits", "_since", "budget", "refused")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self.refused: Counter[str] = Counter()  # by listener: those that could not show who they are
         self._since: dict[T, float] = {}
         self.budget = Budget(limits.strangers_bytes)
 

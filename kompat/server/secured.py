@@ -44,7 +44,7 @@ class Secured:
     def entrance(self, users: Users) -> Entrance:
         if self._sasl is not None:
             return Entrance(partial(self._sasl_connection, users), self._tls)
-        return Entrance(lambda owner: CertifiedConnection(owner, self._name, self._rules), self._tls)
+        return Entrance(partial(CertifiedConnection, listener=self._name, rules=self._rules), self._tls)
 
     def _sasl_connection(self, users: Users, owner: StrangersOwner) -> SaslConnection:
         settings = self._sasl or SaslSettings(())

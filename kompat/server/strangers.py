@@ -38,8 +38,9 @@ class StrangersOwner(Owner, Protocol):
 class CertifiedConnection(Connection):
     """Its client is who its certificate says, if it has shown one."""
 
-    def __init__(self, owner: Owner, listener: str, rules: principals.PrincipalRules) -> None:
+    def __init__(self, owner: StrangersOwner, listener: str, rules: principals.PrincipalRules) -> None:
         super().__init__(owner, listener)
+        self._strangers = owner.strangers
         self._rules = rules
 
     def connection_made(self, transport: Any) -> None:
@@ -51,6 +52,7 @@ class CertifiedConnection(Connection):
             self.client.principal = self._rules.principal(principals.subject(certificate))
         except KafkaError as error:
             log.info("a client is not let in", extra=self._facts() | {"reason": error})
+            self._strangers.refused[self._listener] += 1
             self.abort()
 
 
@@ -125,6 +127,7 @@ class SaslConnection(Connection):
     def failed(self, error: KafkaError) -> None:
         """The answer under way is the last one."""
         log.info("a client could not show who it is", extra=self._facts() | {"reason": error})
+        self._strangers.refused[self._listener] += 1
         self._is_draining = True
         self._backlog.clear()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from kompat.admin.serving import Serving
 from kompat.admin.shapes import Answer, Body
 from kompat.config.broker import BrokerConfig
 from kompat.errors import ErrorCode, KafkaError
+from kompat.meters import OTHER, Meters
 
 MOST = 1000
 
@@ -66,7 +68,31 @@ class Election:
 
 election = Election()
 
+
+class Quotas:
+    """Of the time of the event loop: nobody has to wait."""
+
+    is_enabled = False
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+
+    def worked(self, _principal: str, _client_id: str, seconds: float) -> int:
+        self.spent += seconds
+        return 0
+
+
+async def work(_: Call) -> Echo:
+    """Works for a while, and waits for much longer."""
+    until = perf_counter() + 0.02
+    while perf_counter() < until:
+        pass
+    await asyncio.sleep(0.2)
+    return Echo(text="done", principal="")
+
+
 ROUTES = [
+    Route(method="GET", path="/work/{name}", handle=work, summary="", tag=""),
     Route(method="GET", path="/led", handle=election.ask, summary="", tag=""),
     Route(method="POST", path="/led", handle=election.ask, summary="", tag=""),
     Route(method="POST", path="/echo", handle=echo, summary="", tag="", body=Said),
@@ -79,7 +105,9 @@ ROUTES = [
 def served() -> Application:
     application = Application(ROUTES, max_streams=1)
     config = BrokerConfig({"kompat.http.max.body.bytes": str(MOST)})
-    services: Any = SimpleNamespace(config=config, authorizer=SimpleNamespace(is_enabled=False))
+    services: Any = SimpleNamespace(
+        config=config, authorizer=SimpleNamespace(is_enabled=False), meters=Meters(), quotas=Quotas()
+    )
     application.services = services
     application.requests = Requests(services)
     return application
@@ -118,6 +146,35 @@ async def test_another_method_is_told_all_that_an_address_takes(client: httpx.As
     assert "PUT" in refused.json()["detail"]
     assert (asked.status_code, asked.headers["allow"]) == (204, "GET, HEAD, POST")
     assert (await client.options("/nowhere")).status_code == 404
+
+
+async def test_requests_are_counted_by_route_and_status(application: Application, client: httpx.AsyncClient) -> None:
+    for path in ("/broken", "/broken", "/nothing", "/elsewhere"):
+        await client.get(path)
+    await client.request("BREW", "/broken")
+    await client.post("/echo", json={})
+    await client.post("/echo", json={"text": "hello"})
+
+    assert application.services is not None
+    counted = {route: meter.statuses for route, meter in application.services.meters.http.items()}
+    assert counted == {
+        ("GET", "/broken"): {500: 2},
+        (OTHER, OTHER): {404: 2, 405: 1},
+        ("POST", "/echo"): {400: 1, 200: 1},
+    }
+    assert application.services.meters.http["POST", "/echo"].count == 2
+
+
+async def test_the_time_of_the_event_loop_is_charged_where_somebody_has_a_quota(
+    application: Application, client: httpx.AsyncClient
+) -> None:
+    quotas: Any = application.services.quotas  # type: ignore[union-attr]
+    await client.get("/work/one")
+    assert quotas.spent == 0
+
+    quotas.is_enabled = True
+    await client.get("/work/two")
+    assert 0.02 <= quotas.spent < 0.2
 
 
 async def test_what_reads_waits_for_a_leader_and_what_writes_is_told(

@@ -11,7 +11,7 @@ import pytest
 
 from kompat.clock import ManualClock
 from kompat.cluster.authorizer import MOST_REMEMBERED, Authorizer
-from kompat.cluster.client_quotas import ClientQuotas
+from kompat.cluster.client_quotas import ClientQuotas, Waits
 from kompat.cluster.machine import ClusterMachine
 from kompat.cluster.quotas import ANY, DEFAULT, EXACT, Component, QuotaChange, find
 from kompat.cluster.records import ClusterCodec, ClusterRecord
@@ -157,6 +157,7 @@ def test_nothing_is_counted_until_somebody_has_a_quota() -> None:
     assert quotas.produced("User:bob", "app", 1 << 40) == 0
     clock.advance(12_000)
     assert quotas.produced("User:alice", "app", 10_000) == 0
+    assert {key: waits for key, waits in quotas.waits.items() if waits.count} == {"producer_byte_rate": Waits(1, 1000)}
 
     written.alter([(USER, "alice")], producer_byte_rate=None)
     written.alter([(IP, None)], connection_creation_rate=1)

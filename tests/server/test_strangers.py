@@ -110,6 +110,7 @@ async def test_wrong_credentials_are_answered_and_nothing_after_them() -> None:
         assert error == 58
         assert b"Authentication failed: Invalid username or password" in rest
         assert await client.reader.read() == b""
+        assert server.listener.strangers.refused == {"INSIDE": 1}
 
 
 async def test_a_mechanism_that_is_not_there_is_answered_with_those_that_are() -> None:

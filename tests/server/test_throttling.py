@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kompat.handlers import loop_time
 from kompat.handlers.base import Context
 from kompat.server import dispatch, throttling
 from kompat.server.dispatch import Client, Dispatcher, Exchange
@@ -126,7 +127,7 @@ def test_bytes_of_requests_count_for_producers_and_bytes_of_answers_for_consumer
 
 async def test_the_time_that_a_request_waits_is_not_held_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
     quotas, gone_on, now = Quotas(), asyncio.Event(), [0.0]
-    for module in (dispatch, throttling):
+    for module in (dispatch, throttling, loop_time):
         monkeypatch.setattr(module, "perf_counter", lambda: now[0])
 
     async def handle(_: Context, ask: Ask) -> Tell:
