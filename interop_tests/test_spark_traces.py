@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from interop_tests.support.broker import AnyBroker, external, running
+from interop_tests.support.broker import Broker, external, running
 from interop_tests.support.clients.kcat import run
+from interop_tests.support.command import Command
 from interop_tests.support.groups import fresh_group
 from interop_tests.support.members.host import Host
 from interop_tests.support.sparks import Sender, Sent, for_few_rows, rows, source
@@ -64,10 +65,10 @@ Event = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     if external() is not None:
         pytest.skip("traces are kompat's")
-    with running(tmp_path_factory.mktemp("traces"), SETTINGS) as started:
+    with running(tmp_path_factory.mktemp("traces"), SETTINGS, http=True) as started:
         yield started
 
 
@@ -203,9 +204,10 @@ def check_minutes(spark: SparkSession, bootstrap: str, to: str, out: Path, topic
     assert sum(each["stages"].get("process", {"count": 0})["count"] for each in mine) == 17 + 3 + 2 + LIMIT
 
 
-def test_dead_letters_are_counted_by_cause_and_listed(
-    spark: SparkSession, bootstrap: str, topics: Topics, host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_dead_letters_are_counted_by_cause_and_listed_and_those_on_the_list_go_back(
+    spark: SparkSession, broker: Broker, topics: Topics, host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    bootstrap = broker.bootstrap
     topic, group = topics.create("deadly"), fresh_group()
     make_letters(bootstrap, host, topic, group, {"reject": 3, "again": 2})
     letters = f"dlq.{topic}"
@@ -232,11 +234,24 @@ def test_dead_letters_are_counted_by_cause_and_listed(
     assert [row["value"] for row in spark.read.parquet(str(tmp_path / "out" / "bad")).collect()] == [b"nobody knows"]
 
     assert dlq.main(["list", *places, "--cause", groups[0]["cause"], "--origin", topic]) == 0
-    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    printed = capsys.readouterr()
+    listed = [json.loads(line) for line in printed.out.splitlines()]
     assert [(each["topic"], each["partition"], each["offset"]) for each in listed] == [
         (letters, 0, record.offset) for record in log if record.value == b"reject"
     ]
     assert {(each["origin"]["topic"], each["origin"]["group"]) for each in listed} == {(topic, group)}
+
+    # The list is what the broker is told to put back: those records, and no others, and no more than once.
+    host.close()
+    (tmp_path / "letters.jsonl").write_text(printed.out)
+    before = len(rows(source(spark, bootstrap, subscribe=topic)))
+    redrive = ("dlq", "redrive", letters, "--list", str(tmp_path / "letters.jsonl"))
+    command = Command(bootstrap, broker.http_url)
+    assert command(*redrive) == "redriven: 3\n"
+    again = rows(source(spark, bootstrap, subscribe=topic))[before:]
+    assert [(record.value, dict(record.headers)["kompat-redrive-count"]) for record in again] == [(b"reject", b"1")] * 3
+    assert command("dlq", "redrive", letters, "--list", "-", stdin=printed.out.encode()) == "redriven: 0\n"
+    assert "has no letters of dlq.other" in command.fails("dlq", "redrive", "dlq.other", *redrive[3:], status=2)
 
 
 def make_letters(bootstrap: str, host: Host, topic: str, group: str, kinds: dict[str, int]) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 from kompat.cli.arguments import count, moment
@@ -13,6 +17,7 @@ from kompat.cli.output import Column, output_of, time_text
 from kompat.cli.shapes import bytes_of
 
 TOPICS: Final = (Column("TOPIC", "topic"), Column("LETTERS", "letters"), Column("REDRIVEN", "redriven"))
+LETTERS_AT_ONCE: Final = 5000
 LETTERS: Final = (
     Column("LETTER", "place"),
     Column("WRITTEN", "timestamp", time_text),
@@ -63,11 +68,13 @@ def _add_redrive(inner: Parsers) -> None:
         "kompat dlq redrive dlq.orders --all",
         "kompat dlq redrive dlq.orders --group workers --cause 'delivery limit'",
         "kompat dlq redrive dlq.orders --letter 0/17 --letter 0/18",
+        "kompat dlq redrive dlq.orders --list letters.jsonl",
     )
     _add_selection(redrive)
     redrive.add_argument("--all", action="store_true", help="all that have not been redriven")
     redrive.add_argument("--again", action="store_true", help="also those that were redriven already")
     redrive.add_argument("--letter", action="append", metavar="PARTITION/OFFSET", help="this one; may be repeated")
+    redrive.add_argument("--list", metavar="FILE", help="those that `spark.dlq list` has written; -: standard input")
 
 
 def _add_purge(inner: Parsers) -> None:
@@ -141,19 +148,58 @@ def _row(topic: str, told: dict[str, Any]) -> dict[str, Any]:
 def _redrive(given: argparse.Namespace) -> None:
     output = output_of(given)
     selection = {name: value for name, value in _selection(given).items() if value is not None}
-    if given.letter:
-        selection["offsets"] = _offsets(given.letter)
-    if bool(selection) == given.all:
-        raise UsageError("which letters? --all, or --letter, --group, --from-topic, --cause, --since, --until")
+    letters = [*(given.letter or ()), *_listed(given)]
+    if bool(selection or letters) == given.all:
+        raise UsageError("which letters? --all, or --letter, --list, --group, --from-topic, --cause, --since, --until")
     body = {"all": True} if given.all else selection
     if given.again:
         body["again"] = True
-    found = door(given).post(f"/v1/dead-letters/{segment(given.topic)}/redrive", body, seconds=600)
-    refused = found.get("refused") or []
+    bodies = [body | {"offsets": _offsets(part)} for part in _parts(letters)] if letters else [body]
+    path = f"/v1/dead-letters/{segment(given.topic)}/redrive"
+    found = _together([door(given).post(path, each, seconds=600) for each in bodies])
+    refused = found["refused"]
     output.done(f"redriven: {found['redriven']}", found)
     if refused:
         first = refused[0]
         raise CommandError(f"{len(refused)} were refused; {first['partition']}/{first['offset']}: {first['reason']}")
+
+
+def _parts(letters: list[str]) -> Iterable[list[str]]:
+    """No more at a time than the door takes."""
+    return (letters[start : start + LETTERS_AT_ONCE] for start in range(0, len(letters), LETTERS_AT_ONCE))
+
+
+def _together(answers: list[dict[str, Any]]) -> dict[str, Any]:
+    counts = {name: sum(each[name] for each in answers) for name in ("redriven", "repeated")}
+    return counts | {"refused": [refused for each in answers for refused in each.get("refused") or ()]}
+
+
+def _listed(given: argparse.Namespace) -> list[str]:
+    """Of the letters in a list, those that lie in this topic."""
+    if not given.list:
+        return []
+    if given.list == "-":
+        return _of_topic(given.topic, "standard input", sys.stdin)
+    try:
+        with Path(given.list).open(encoding="utf-8") as lines:
+            return _of_topic(given.topic, given.list, lines)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--list {given.list}: {error}") from error
+
+
+def _of_topic(topic: str, name: str, lines: Iterable[str]) -> list[str]:
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            told = json.loads(line)
+            place = f"{told['partition']:d}/{told['offset']:d}"
+            if told["topic"] == topic:
+                found.append(place)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"{name}, line {number}: not a letter as `spark.dlq list` writes it") from error
+    if not found:
+        raise UsageError(f"{name} has no letters of {topic}")
+    return found
 
 
 def _offsets(letters: list[str]) -> dict[str, list[int]]:
