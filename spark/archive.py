@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from kompat.archive import manifest
 from kompat.archive.manifest import Archive, ArchiveError, Commit, DataFile
-from spark import options, progress
+from spark import options, progress, running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +39,7 @@ class Archiving:
     def __init__(self, table: Table, *, may_have_gaps: bool) -> None:
         self._table = table
         self._may_have_gaps = may_have_gaps
+        self.archived = 0
 
     def take(self, records: DataFrame, _batch: int) -> None:
         """Archive what is new in a batch. The stream's own number for it says nothing: its checkpoint may be a new one."""
@@ -50,6 +51,7 @@ class Archiving:
         if files:
             covered = covered_by(archive, files, may_have_gaps=self._may_have_gaps)
             self._table.commit(number, Commit(added=files, covered=covered))
+            self.archived += sum(each.rows for each in files)
 
 
 def run(spark: SparkSession, given: argparse.Namespace) -> int:
@@ -67,11 +69,14 @@ def run(spark: SparkSession, given: argparse.Namespace) -> int:
     if given.max_records:
         reader = reader.option("maxOffsetsPerTrigger", given.max_records)
     archiving = Archiving(table, may_have_gaps=given.allow_gaps)
-    writer = reader.load().writeStream.queryName("archive").foreachBatch(archiving.take)
+    batches = running.Batches(archiving.take)
+    writer = reader.load().writeStream.queryName("archive").foreachBatch(batches)
     writer = writer.option("checkpointLocation", table.files.full(CHECKPOINT))
     writer = writer.trigger(availableNow=True) if given.once else writer.trigger(processingTime=given.interval)
-    rows = progress.run(writer.start(), "archive")
-    print(f"archive: {rows} records", file=sys.stderr)
+    given.hint = f"if {table.files.full(CHECKPOINT)} is damaged, remove it: nothing is archived twice"
+    rows = progress.run(writer.start(), "archive", batches)
+    known = rows - archiving.archived
+    print(f"archive: {archiving.archived} records" + (f", {known} were there" if known else ""), file=sys.stderr)
     return 0
 
 
@@ -89,7 +94,7 @@ def compact(spark: SparkSession, given: argparse.Namespace) -> int:
     from spark.tables import Table
 
     table, target = Table(spark, given.archive), given.target_mib * MEBIBYTE
-    for files in small_files(table.load(), target=target):
+    for files in small_files(table.load_existing(), target=target):
         number = table.load().next_number
         wanted = max(1, ceil(sum(each.bytes for each in files) / target))
         records = table.read(files).repartitionByRange(wanted, "partition", "offset")
@@ -117,7 +122,7 @@ def clean(table: Table, *, older_than: int) -> int:
 def show(spark: SparkSession, given: argparse.Namespace) -> int:
     from spark.tables import Table
 
-    archive = Table(spark, given.archive).load()
+    archive = Table(spark, given.archive).load_existing()
     for (topic, partition), spans in sorted(archive.covered.items()):
         print(f"{topic}/{partition}\t" + ", ".join(f"{span.start}–{span.end}" for span in spans))
     files = archive.files.values()
@@ -135,13 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shown.set_defaults(work=show)
     for command in commands.choices.values():
         command.add_argument("--archive", required=True, metavar="DIR", help="a directory, or a URL that Hadoop knows")
-    given = made.parse_args(arguments)
-    try:
-        done: int = given.work(options.session("kompat archive", given), given)
-    except ArchiveError as error:
-        print(f"archive: {error}", file=sys.stderr)
-        return 1
-    return done
+    return running.run("archive", made, arguments)
 
 
 def _add_run(command: argparse.ArgumentParser) -> None:
@@ -151,14 +150,14 @@ def _add_run(command: argparse.ArgumentParser) -> None:
     which.add_argument("--pattern", metavar="REGEX", help="also topics that are created later")
     command.add_argument("--once", action="store_true", help="take what is there now, and end")
     command.add_argument("--interval", default="10 seconds", help="between batches (10 seconds)")
-    command.add_argument("--max-records", type=int, metavar="N", help="in one batch, at most")
+    command.add_argument("--max-records", type=options.count, metavar="N", help="in one batch, at most")
     command.add_argument("--isolation", default="read_committed", choices=["read_committed", "read_uncommitted"])
     command.add_argument("--allow-gaps", action="store_true", help="go on where retention was faster than the archive")
     command.set_defaults(work=run)
 
 
 def _add_compact(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--target-mib", type=int, default=128, help="size of a file (128)")
+    command.add_argument("--target-mib", type=options.count, default=128, help="size of a file (128)")
     command.add_argument("--keep-hours", type=float, default=24, help="files that were replaced stay for readers (24)")
     command.set_defaults(work=compact)
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark import options
+from spark import options, running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,9 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     listed.set_defaults(work=list_letters)
     for command in commands.choices.values():
         _add_choice(command)
-    given = made.parse_args(arguments)
-    done: int = given.work(options.session("kompat dlq", given), given)
-    return done
+    return running.run("dlq", made, arguments)
 
 
 def _add_choice(command: argparse.ArgumentParser) -> None:

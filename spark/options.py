@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kompat.cli.arguments import moment, setting
+from kompat.cli.arguments import count, moment, setting
 from spark.session import open_session
 
-__all__ = ["add_kafka", "kafka_options", "moment", "parser", "session", "setting"]
+__all__ = ["add_kafka", "count", "kafka_options", "moment", "parser", "session", "setting"]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +21,7 @@ def parser(module: str, description: str) -> argparse.ArgumentParser:
     spark = made.add_argument_group("Spark")
     spark.add_argument("--master", help="where Spark runs; default: as spark-submit says, else local[*]")
     spark.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", type=setting, help="a Spark setting")
+    spark.add_argument("--debug", action="store_true", help="tell all that Spark says, and where errors come from")
     return made
 
 
@@ -33,8 +34,9 @@ def add_kafka(made: argparse.ArgumentParser) -> None:
 
 
 def session(name: str, options: argparse.Namespace) -> SparkSession:
-    found = open_session(name, master=options.master, settings=dict(options.set))
-    found.sparkContext.setLogLevel("ERROR")
+    found = open_session(name, master=options.master, settings=dict(options.set), is_quiet=not options.debug)
+    # Spark logs errors over pages, and then hands them on: jobs tell them in a line.
+    found.sparkContext.setLogLevel("WARN" if options.debug else "FATAL")
     return found
 
 

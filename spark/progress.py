@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from spark.running import Batches
+
 
 class Progress:
     """Prints what is new since it was last asked."""
@@ -37,13 +39,18 @@ def _behind(found: Any) -> int:
     return sum(int(float((source["metrics"] or {}).get("maxOffsetsBehindLatest") or 0)) for source in found["sources"])
 
 
-def run(query: StreamingQuery, what: str, *, every_seconds: float = 1.0) -> int:
-    """Until the stream ends, or fails: the rows that it took in. Ctrl-C ends it after the batch that is under way."""
+def run(query: StreamingQuery, what: str, batches: Batches, *, every_seconds: float = 1.0) -> int:
+    """Until the stream ends, or fails: the rows that it took in. Ctrl-C ends it; a batch that is under way counts next time."""
     progress = Progress(what)
     try:
         while not query.awaitTermination(every_seconds):  # type: ignore[arg-type]
             progress.show(query)
     except KeyboardInterrupt:
         query.stop()
+    except Exception as error:
+        progress.show(query)
+        if batches.failure is not None:
+            raise batches.failure from error
+        raise
     progress.show(query)
     return progress.rows

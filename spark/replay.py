@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kompat.archive.manifest import Archive, ArchiveError, DataFile, Span
-from spark import options
+from spark import options, running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -152,7 +152,7 @@ def replay(spark: SparkSession, given: argparse.Namespace) -> int:
     from spark.tables import Table
 
     table, wanted = Table(spark, given.archive), _wanted(given)
-    archive = table.load()
+    archive = table.load_existing()
     if wanted.topic not in archive.topics():
         raise ArchiveError(f"{given.archive} has nothing of {wanted.topic}")
     partitions = sorted(index for topic, index in archive.covered if topic == wanted.topic)
@@ -207,7 +207,10 @@ def offset_range(text: str) -> tuple[int, Span]:
     numbers = (partition, first or "0", end or str(ALL.end))
     if not colon or not dash or not all(each.isdecimal() for each in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not PARTITION:FIRST-END")
-    return int(partition), Span(int(numbers[1]), int(numbers[2]))
+    found = Span(int(numbers[1]), int(numbers[2]))
+    if found.start >= found.end:
+        raise argparse.ArgumentTypeError(f"{text!r} ends before it begins: the end is not included")
+    return int(partition), found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -221,13 +224,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made.add_argument("--offsets", type=offset_range, action="append", default=[], metavar="P:FIRST-END")
     made.add_argument("--key", help="only records with this key")
     made.add_argument("--header", type=options.setting, metavar="NAME=VALUE", help="only records with this header")
-    made.add_argument("--rate", type=float, metavar="N", help="records a second, in all; default: as fast as it goes")
-    given = made.parse_args(arguments)
-    try:
-        return replay(options.session("kompat replay", given), given)
-    except ArchiveError as error:
-        print(f"replay: {error}", file=sys.stderr)
-        return 1
+    made.add_argument(
+        "--rate", type=options.count, metavar="N", help="records a second, in all; default: as fast as it goes"
+    )
+    made.set_defaults(work=replay)
+    return running.run("replay", made, arguments)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark import jars
@@ -21,10 +22,13 @@ _LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+_QUIET_LOGS = Path(__file__).with_name("log4j2-quiet.properties").resolve()
 _SETTINGS = {"spark.sql.session.timeZone": "UTC"}
 
 
-def open_session(name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+def open_session(
+    name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None, is_quiet: bool = False
+) -> SparkSession:
     """The session of `spark-submit` where it runs under that, else one of its own.
 
     `master` None leaves the choice to spark-submit, and is local without it.
@@ -45,6 +49,8 @@ def open_session(name: str, *, master: str | None = None, settings: Mapping[str,
     if chosen is not None:
         builder = builder.master(chosen)
     wanted = {**(_LOCAL_SETTINGS if chosen and chosen.startswith("local") else {}), **_SETTINGS, **(settings or {})}
+    if is_quiet and chosen is not None:
+        wanted.setdefault("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_QUIET_LOGS.as_uri()}")
     if not given.contains("spark.jars") and not given.contains("spark.jars.packages"):
         wanted["spark.jars"] = ",".join(map(str, jars.find()))
     for key, value in wanted.items():

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from kompat.archive import manifest
-from kompat.archive.manifest import Archive, Commit, DataFile, Place, Span
+from kompat.archive.manifest import Archive, ArchiveError, Commit, DataFile, Place, Span
 from spark.files import Files
 
 _HEADER = t.StructType([t.StructField("key", t.StringType()), t.StructField("value", t.BinaryType())])
@@ -46,6 +46,11 @@ class Table:
             for number, name in numbered
             if number is not None
         )
+
+    def load_existing(self) -> Archive:
+        if not self.files.exists(manifest.COMMITS):
+            raise ArchiveError(f"{self.files.root} is not an archive: it has no {manifest.COMMITS}")
+        return self.load()
 
     def read(self, files: Iterable[DataFile]) -> DataFrame:
         """The records of some of its files."""

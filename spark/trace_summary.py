@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from spark import trace_frames as frames
+from spark.running import JobError
 from spark.trace_report import COUNTS, Numbers, StuckRecord, Summary, Times
-from spark.trace_turns import STEPS, TracesError, Turns
+from spark.trace_turns import STEPS, Turns
 
 MOST_STUCK = 100  # records that a report names
 
@@ -17,7 +18,7 @@ MOST_STUCK = 100  # records that a report names
 def summarize(spark: SparkSession, turns: Turns, start: int | None, end: int | None, window: int) -> Summary:
     """Of the steps from `start` on, up to `end`; the counts of what was put aside are of all time."""
     if not turns.files.exists(STEPS):
-        raise TracesError(f"{turns.files.root} has no table of steps: `run` makes it")
+        raise JobError(f"{turns.files.root} has no table of steps: `run` makes it")
     steps = spark.read.parquet(turns.files.full(STEPS)).withColumn("at", f.unix_millis("at"))
     steps = steps.where(f.col("at") >= start) if start is not None else steps
     steps = steps.where(f.col("at") < end) if end is not None else steps

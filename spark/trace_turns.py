@@ -30,6 +30,7 @@ from pyspark.sql import types as t
 
 from spark import trace_frames as frames
 from spark.files import Files
+from spark.running import JobError
 
 STEPS, MINUTES, BAD, LATE = "steps", "minutes", "bad", "late"
 OPEN_EVENTS, OPEN_STEPS, TURNS = "_open/events", "_open/steps", "_turns"
@@ -39,10 +40,6 @@ _KEPT = 2  # the states of so many turns: the last one may have to be done again
 
 
 Keep = Callable[[DataFrame], DataFrame]
-
-
-class TracesError(Exception):
-    """The message says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +112,7 @@ class Taking:
         self._limits = limits
         self._publish = publish
         if turns.numbers() and not turns.files.exists(CHECKPOINT):
-            raise TracesError(f"{turns.files.root} has tables and no {CHECKPOINT}: what is in them cannot be told")
+            raise JobError(f"{turns.files.root} has tables and no {CHECKPOINT}: what is in them cannot be told")
 
     def take(self, parsed: DataFrame, batch: int) -> Turn:
         """One that was done before is left as it is."""

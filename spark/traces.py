@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark import options, progress
+from spark import options, progress, running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,12 +43,13 @@ def run(spark: SparkSession, given: argparse.Namespace) -> int:
     def take(records: DataFrame, number: int) -> None:
         taking.take(frames.parse(records, int(time.time() * 1000)), number)
 
-    writer = reader.load().writeStream.queryName("traces").foreachBatch(take)
+    batches = running.Batches(take)
+    writer = reader.load().writeStream.queryName("traces").foreachBatch(batches)
     writer = writer.option("checkpointLocation", turns.files.full(CHECKPOINT))
     writer = writer.trigger(availableNow=True) if given.once else writer.trigger(processingTime=given.interval)
     with _reading_internal_topics(spark):
         query = writer.start()
-    progress.run(query, "traces")
+    progress.run(query, "traces", batches)
     if given.once:
         taking.close()
     done = turns.so_far()
@@ -127,17 +128,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_report(commands.add_parser("report", help="make a page of the tables"))
     for command in commands.choices.values():
         command.add_argument("--out", required=True, metavar="DIR", help="a directory, or a URL that Hadoop knows")
-        command.add_argument("--window", type=int, default=60, metavar="SECONDS", help="what counts as a minute (60)")
-    given = made.parse_args(arguments)
-    session = options.session("kompat traces", given)
-    from spark.trace_turns import TracesError
-
-    try:
-        done: int = given.work(session, given)
-    except TracesError as error:
-        print(f"traces: {error}", file=sys.stderr)
-        return 1
-    return done
+        command.add_argument(
+            "--window", type=options.count, default=60, metavar="SECONDS", help="what counts as a minute (60)"
+        )
+    return running.run("traces", made, arguments)
 
 
 def _add_run(command: argparse.ArgumentParser) -> None:
@@ -146,7 +140,7 @@ def _add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--to", metavar="TOPIC", help="where the numbers of each minute go")
     command.add_argument("--once", action="store_true", help="take what is there now, and end")
     command.add_argument("--interval", default="1 minute", help="between batches (1 minute)")
-    command.add_argument("--max-records", type=int, metavar="N", help="in one batch, at most")
+    command.add_argument("--max-records", type=options.count, metavar="N", help="in one batch, at most")
     command.add_argument("--allow-gaps", action="store_true", help="go on where retention was faster")
     command.add_argument("--delay", type=duration, default="30s", help="how late an event may come (30s)")
     command.add_argument("--stuck", type=duration, default="10m", help="unfinished for so long is stuck (10m)")
