@@ -226,8 +226,24 @@ def test_what_waits_is_listed_inspected_put_off_and_cancelled(door: Door, topic:
     assert (figures["waiting"], figures["nextDueTimestamp"]) == (2, items[0]["dueTimestamp"])
     assert "kompat.delay.max.ms" in door("PATCH", f"{place}/1/0", {"delay": "9999h"}, status=400)["detail"]
     door("PATCH", f"{place}/1/0", {}, status=400)
-    door.client.patch(f"{place}/0/0", json={"deliverAt": 0})  # 404 where it is delivered before the answer is there
+    assert {"topic": topic, **figures} in door.all("/v1/delayed")
+    assert door("PATCH", f"{place}/0/0", {"deliverAt": 0})["value"] == "v0"  # even if it is delivered before the answer
     until(lambda: "v0" in values(door.messages(topic)), "it is delivered", seconds=SECONDS)
+
+
+def test_a_topic_of_many_partitions_is_read_to_its_end(tmp_path: Path) -> None:
+    if external() is not None:
+        pytest.skip("the door is kompat's own")
+    sent = [f"{number}" for number in (0, 255, 256, 257, 599)]
+    with running(tmp_path, http=True) as broker, contextlib.closing(Door(broker.http_url)) as door:
+        door.post("/v1/topics", {"name": "wide", "partitions": 600}, status=201)
+        door.send("wide", *({"value": each, "partition": int(each)} for each in sent for _ in range(3)))
+        door.send("wide", *({"value": each, "partition": int(each), "delay": "1h"} for each in sent))
+
+        for query in ({"limit": 2}, {"limit": 2, "direction": "backward"}, {"limit": 1000}):
+            assert sorted(values(door.messages("wide", **query))) == sorted(sent * 3)
+        assert sorted(values(door.all("/v1/topics/wide/delayed", limit=1))) == sorted(sent)
+        door.get("/v1/topics/wide/messages", cursor="600.", status=400)
 
 
 def test_a_story_is_told_by_any_broker_by_its_id_its_message_and_its_place(

@@ -59,14 +59,14 @@ class FarDelays:
         self,
         topic: str,
         *,
-        partition: int | None = None,
+        partitions: Sequence[int] | None = None,
         since: Millis | None = None,
         until: Millis | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> ScheduledPage:
-        """What waits in a topic, or in one partition of it, first what is due first."""
-        places = self._places(topic, partition)
+        """What waits in a topic, or in some partitions of it, first what is due first."""
+        places = self._places(topic, partitions)
         marks = _read_cursor(cursor, places) if cursor is not None else dict.fromkeys(places)
         limit = max(1, limit)
 
@@ -172,8 +172,10 @@ class FarDelays:
         return self._anywhere.required(told), told[2:]
 
     # -- finding ---------------------------------------------------------------------------------------------------
-    def _places(self, topic: str, partition: int | None) -> Sequence[LogId]:
-        return self._anywhere.places(topic) if partition is None else [self._anywhere.place(topic, partition)]
+    def _places(self, topic: str, partitions: Sequence[int] | None) -> Sequence[LogId]:
+        if partitions is None:
+            return self._anywhere.places(topic)
+        return [self._anywhere.place(topic, partition) for partition in partitions]
 
     async def _ask(self, place: LogId, command: str, arguments: Sequence[Any]) -> Any:
         return await self._anywhere.ask(place, command, [place.topic_id.hex, place.partition, *arguments])

@@ -201,7 +201,7 @@ async def test_any_broker_tells_of_what_waits_and_changes_it(three: Three) -> No
         rest = await delays.list("reminders", limit=4, cursor=first.cursor)
         assert (values(first.items), values(rest.items)) == (["0-0", "1-0", "2-0", "0-1"], ["1-1", "2-1"])
         assert rest.cursor is None
-        assert values((await delays.list("reminders", partition=2, since=Millis(now + 61_000))).items) == ["2-1"]
+        assert values((await delays.list("reminders", partitions=[2], since=Millis(now + 61_000))).items) == ["2-1"]
         assert values((await delays.list("reminders", until=Millis(now + 60_001))).items) == ["0-0"]
         assert ((await delays.statistics()).waiting, (await delays.statistics("reminders")).next_due) == (
             6,

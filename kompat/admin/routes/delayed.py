@@ -11,7 +11,7 @@ from kompat.admin.messages import Duration, HeaderShape, PartitionNumber, durati
 from kompat.admin.problems import invalid
 from kompat.admin.producing import partitions_of
 from kompat.admin.route import Call, Route
-from kompat.admin.routes.messages import MOST_PARTITIONS, PageCursor
+from kompat.admin.routes.messages import PageCursor
 from kompat.admin.shapes import (
     DEFAULT_LIMIT,
     Answer,
@@ -27,6 +27,7 @@ from kompat.admin.shapes import (
     rfc3339,
     shown,
 )
+from kompat.admin.turns import turn_of
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.delay_service import DelayStatistics, Scheduled
 from kompat.security.acls import Kind, Operation
@@ -125,17 +126,16 @@ async def list_delayed(call: Call) -> Page[DelayedMessage]:
     query: DelayedQuery = call.query
     topic = call.path["topic"]
     may_read(call, topic)
-    if query.partition is None and await partitions_of(call, topic) > MOST_PARTITIONS:
-        raise invalid(f"{topic} has more than {MOST_PARTITIONS} partitions. Give `partition` to list one of them.")
+    turn = turn_of(await partitions_of(call, topic), query.partition, query.cursor)
     found = await call.services.delays.list(
         topic,
-        partition=query.partition,
+        partitions=turn.partitions,
         since=None if query.from_ is None else Millis(millis(query.from_, "from")),
         until=None if query.to is None else Millis(millis(query.to, "to")),
         limit=query.limit,
-        cursor=query.cursor,
+        cursor=turn.cursor,
     )
-    return Page(items=[_shape(each) for each in found.items], next_cursor=found.cursor)
+    return Page(items=[_shape(each) for each in found.items], next_cursor=turn.cursor_after(found.cursor))
 
 
 async def get_delayed(call: Call) -> DelayedMessage:

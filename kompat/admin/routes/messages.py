@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from kompat.admin.access import charge, may_read
 from kompat.admin.messages import Message, NewMessage, PartitionNumber, duration, message, record_of
-from kompat.admin.problems import Problem, ProblemShape, invalid, missing, problem_of
+from kompat.admin.problems import Problem, ProblemShape, missing, problem_of
 from kompat.admin.producing import Sent, partitions_of, produce
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import (
@@ -25,17 +25,16 @@ from kompat.admin.shapes import (
     raw_bytes,
     rfc3339,
 )
-from kompat.extensions import cursors
+from kompat.admin.turns import AT_A_TIME, LONGEST_CURSOR, turn_of
 from kompat.extensions.reading import ReadPage, ReadRange
 from kompat.protocol.records import Record
 from kompat.types import Millis
 
-MOST_PARTITIONS = 256  # that are read together: where all of them are has to fit into a cursor
 MOST_BYTES = 4 << 20
 AFTER_ALL = 2**63 - 1
 
 Where = Annotated[str, Meta(pattern="^(earliest|latest|[0-9]{1,18})$", description="earliest, latest or a number")]
-PageCursor = Annotated[str, Meta(max_length=cursors.LONGEST, description="`nextCursor` of the page before")]
+PageCursor = Annotated[str, Meta(max_length=LONGEST_CURSOR, description="`nextCursor` of the page before")]
 Isolation = Annotated[
     Literal["committed", "uncommitted"], Meta(description="whether open and aborted transactions are read")
 ]
@@ -135,17 +134,16 @@ async def read(call: Call) -> Page[Message]:
     query: ReadQuery = call.query
     topic = call.path["topic"]
     may_read(call, topic)
-    if query.partition is None and await partitions_of(call, topic) > MOST_PARTITIONS:
-        raise invalid(f"{topic} has more than {MOST_PARTITIONS} partitions. Give `partition` to read one of them.")
+    turn = turn_of(await partitions_of(call, topic), query.partition, query.cursor)
     found = await call.services.reads.read(
-        _range(topic, query),
+        _range(topic, turn.partitions, query),
         limit=query.limit,
-        cursor=query.cursor,
+        cursor=turn.cursor,
         keep=_wanted(query),
         backward=query.direction == "backward",
         max_bytes=query.max_bytes,
     )
-    return Page(items=await _messages(call, found), next_cursor=found.cursor)
+    return Page(items=await _messages(call, found), next_cursor=turn.cursor_after(found.cursor))
 
 
 async def _messages(call: Call, page: ReadPage) -> list[Message]:
@@ -154,11 +152,11 @@ async def _messages(call: Call, page: ReadPage) -> list[Message]:
     return found
 
 
-def _range(topic: str, query: ReadQuery) -> ReadRange:
+def _range(topic: str, partitions: Sequence[int], query: ReadQuery) -> ReadRange:
     first, end = _offsets(query)
     return ReadRange(
         topic=topic,
-        partitions=None if query.partition is None else [query.partition],
+        partitions=partitions,
         from_offset=first,
         to_offset=end,
         from_time=_time(query.from_time, "fromTime"),
@@ -255,7 +253,7 @@ ROUTES = [
         path="/v1/topics/{topic}/messages",
         handle=read,
         summary="Read or search messages, by offset or time, forward or backward",
-        description="In the order of time. A page is the result of bounded work: it may be empty and yet have a `nextCursor`.",
+        description=f"In the order of time; of more than {AT_A_TIME} partitions, so many after the other. A page is the result of bounded work: it may be empty and yet have a `nextCursor`.",
         tag="messages",
         query=ReadQuery,
         answer=Page[Message],

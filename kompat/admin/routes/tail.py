@@ -15,9 +15,10 @@ from kompat.admin.messages import PartitionNumber, message
 from kompat.admin.problems import invalid, missing, problem_of
 from kompat.admin.producing import partitions_of
 from kompat.admin.route import Call, Route
-from kompat.admin.routes.messages import MOST_PARTITIONS, Isolation
+from kompat.admin.routes.messages import Isolation
 from kompat.admin.shapes import Query, millis
 from kompat.admin.spread import EARLIEST, LATEST
+from kompat.admin.turns import AT_A_TIME
 from kompat.errors import KafkaError
 
 EVENTS = "text/event-stream"
@@ -43,8 +44,8 @@ async def tail(call: Call) -> StreamingResponse:
     if query.partition is not None and query.partition >= count:
         raise missing(f"There is no partition {query.partition} of {topic}.")
     partitions = range(count) if query.partition is None else [query.partition]
-    if len(partitions) > MOST_PARTITIONS:
-        raise invalid(f"{topic} has more than {MOST_PARTITIONS} partitions. Give `partition` to follow one of them.")
+    if len(partitions) > AT_A_TIME:
+        raise invalid(f"{topic} has more than {AT_A_TIME} partitions. Give `partition` to follow one of them.")
     resumed = _resumed(call.request.headers.get("last-event-id", ""))
     call.streams.check()
     positions = {**await _start(call, topic, partitions, query.from_), **resumed}
