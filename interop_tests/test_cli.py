@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -30,6 +31,7 @@ def test_the_life_of_a_topic(kompat: Command) -> None:
     kompat("topics", "create", name, "--partitions", "2", "--config", "retention.ms=3600000")
     assert "already exists" in kompat.fails("topics", "create", name)
     assert kompat.json("topics", "create", name, "--if-not-exists") == {"created": []}
+    assert kompat("topics", "create", name, "--if-not-exists") == f"{name} is there already\n"
     [listed] = kompat.json("topics", "list", "--search", name)
     assert (listed["name"], listed["partitions"], listed["underReplicated"]) == (name, 2, 0)
 
@@ -68,6 +70,7 @@ def test_settings_of_topics_brokers_and_groups(kompat: Command, topics: Topics) 
     assert "log.cleaner.threads" not in kompat("config", "describe", "broker")
     assert "no such topic" in kompat.fails("config", "describe", "topic", "no-such-topic")
     assert "which topic" in kompat.fails("config", "describe", "topic", status=2)
+    assert kompat.fails("config", "describe", "broker", "99").endswith("there is no broker 99")
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
@@ -80,6 +83,17 @@ def test_every_byte_comes_back(kompat: Command, topics: Topics) -> None:
     assert kompat.raw("consume", topic, "--from-beginning", "--format", "value") == lines
     assert kompat("consume", topic, "--from-beginning").isprintable() is False  # line breaks
     assert b"\x1b" not in kompat.raw("consume", topic, "--from-beginning")
+
+
+def test_arguments_need_not_be_text(kompat: Command, topics: Topics) -> None:
+    topic, odd = topics.create("cli"), os.fsdecode(b"\xff\xfe")
+
+    kompat("produce", topic, "--key", odd, "--header", f"h={odd}", "--value", odd)
+
+    [row] = kompat.lines("consume", topic, "--from-beginning")
+    told = base64.b64encode(b"\xff\xfe").decode()
+    assert (row["key"], row["value"], row["headers"][0]["value"]) == (told, told, told)
+    assert "is not UTF-8" in kompat.fails("topics", "describe", odd, status=2)
 
 
 def test_a_pipe_copies_a_topic(kompat: Command, topics: Topics) -> None:

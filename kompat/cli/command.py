@@ -150,4 +150,6 @@ def _reason(error: Exception) -> str:
         return told(error)
     if isinstance(error, OSError):
         return str(error)
+    if isinstance(error, UnicodeEncodeError):
+        return f"an argument is not UTF-8: {os.fsencode(error.object)!r}"
     return f"this should not happen: {type(error).__name__}: {error} ({DEBUG_VARIABLE}=1 shows where)"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import re
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,6 +26,9 @@ PAUSE: Final = 0.2
 NO_ERROR: Final = 0
 _MOVING: Final = frozenset({3, 5, 6, 14, 15, 16, 41, 75, 100})  # errors that pass, while a cluster finds its leaders
 _NO_REASONS: Final = ("Bootstrap failed", "not ready; waiting")  # but what follows from them
+_NOISE: Final = re.compile(r"^Bootstrap connection to \S+ failed: (\w+Error: )?| \(backoff .*\)$")
+# Values, and names of files.
+_ANY_BYTES: Final = ("value", "key", "key_separator", "files", "password_file", "tls_ca", "tls_cert", "tls_key", "data")
 # Where Kafka's words for an error are no help.
 _WORDS: Final = {3: "there is no such topic or partition", 69: "there is no such group", 100: "there is no such topic"}
 
@@ -33,8 +38,12 @@ T = TypeVar("T")
 # -- telling what is wrong ---------------------------------------------------------------------------------------------
 def told(error: Exception) -> str:
     """kafka-python's errors, without its class names where the protocol has a name for them."""
+    from kafka.errors import UnknownBrokerIdError
+
     code = getattr(error, "errno", None)
     said = " ".join(str(part) for part in error.args)
+    if isinstance(error, UnknownBrokerIdError):
+        return f"there is no broker {said}"
     if code is None:
         return f"{type(error).__name__}: {said}" if said else type(error).__name__
     return f"{said or getattr(error, 'description', '')} ({error_name(code)})"
@@ -157,6 +166,7 @@ def opened(given: argparse.Namespace, make: Callable[..., T], defaults: Mapping[
     from kafka.errors import KafkaConfigurationError, KafkaError
 
     quiet()
+    _check_text(given)
     settings = client_settings(given, defaults, more)
     dial(given.bootstrap_server)
     try:
@@ -164,10 +174,29 @@ def opened(given: argparse.Namespace, make: Callable[..., T], defaults: Mapping[
     except (KafkaConfigurationError, AssertionError, OSError) as error:
         raise UsageError(f"{given.bootstrap_server}: {error}") from error
     except KafkaError as error:
-        reason = _listener.reason or told(error)
+        reason = _NOISE.sub("", _listener.reason) or told(error)
         if given.user:  # a refusal and the end of the connection come at once: kafka-python sees the end alone
             reason += f"; are the password of {given.user} and --sasl-mechanism right?"
         raise CommandError(f"no broker answers at {given.bootstrap_server}: {reason}") from error
+
+
+def _check_text(given: argparse.Namespace) -> None:
+    """Where names are not text, kafka-python's own thread ends, and whoever asked waits for ever."""
+    for name, value in vars(given).items():
+        if name not in _ANY_BYTES:
+            for text in _texts([header for header, _ in value] if name == "header" else value):
+                try:
+                    text.encode()
+                except UnicodeEncodeError:
+                    raise UsageError(f"{name}: {os.fsencode(text)!r} is not UTF-8") from None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
 
 
 def dial(addresses: str) -> None:

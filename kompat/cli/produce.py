@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -61,7 +62,7 @@ def _add_contents(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--header", type=setting, action="append", default=[], metavar="NAME=VALUE", help="of all records; repeatable"
     )
-    parser.add_argument("--partition", type=int, metavar="N", help="by the key, else in turn, if it is not given")
+    parser.add_argument("--partition", type=int, metavar="N", help="to this one; else by the key, or to any")
     parser.add_argument("--timestamp", type=moment, metavar="TIME", help="2026-01-31T12:00:00Z, or ms since 1970")
     parser.add_argument("--json", action="store_true", help="lines are JSON objects, as `consume` prints them")
 
@@ -81,7 +82,7 @@ def _add_asked(parser: argparse.ArgumentParser) -> None:
 def _defaults(given: argparse.Namespace) -> Message:
     if given.delay is not None and given.at is not None:
         raise UsageError("--delay and --at: which of them?")
-    headers = [(name, value.encode()) for name, value in given.header]
+    headers = [(name, os.fsencode(value)) for name, value in given.header]
     headers += asked(
         delay=given.delay,
         deliverAt=given.at,
@@ -94,7 +95,7 @@ def _defaults(given: argparse.Namespace) -> Message:
         headers.append(("kompat-trace", b"1"))
     return Message(
         value=None,
-        key=given.key.encode() if given.key is not None else None,
+        key=os.fsencode(given.key) if given.key is not None else None,
         headers=headers,
         partition=given.partition,
         timestamp=given.timestamp,
@@ -103,7 +104,7 @@ def _defaults(given: argparse.Namespace) -> Message:
 
 def _messages(given: argparse.Namespace, stack: ExitStack) -> Iterator[Message]:
     defaults = _defaults(given)
-    separator = given.key_separator.replace("\\t", "\t").encode() if given.key_separator else None
+    separator = os.fsencode(given.key_separator.replace("\\t", "\t")) if given.key_separator else None
     if given.tombstone:
         yield defaults
         return
@@ -116,7 +117,7 @@ def _messages(given: argparse.Namespace, stack: ExitStack) -> Iterator[Message]:
 
 
 def _given_values(given: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
-    yield from enumerate((value.encode() for value in given.value), 1)
+    yield from enumerate(map(os.fsencode, given.value), 1)  # bytes that are no text are sent as they are
 
 
 def _read(given: argparse.Namespace, stack: ExitStack) -> Iterator[tuple[int, bytes]]:

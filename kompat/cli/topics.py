@@ -208,7 +208,8 @@ def _create(given: argparse.Namespace) -> None:
         made = [each.name for each in answered if each.error_code == 0]
         _check_all(answered, "topic", is_fine=lambda code: given.if_not_exists and code == TOPIC_ALREADY_EXISTS)
         kafka.admin.wait_for_topics(made)
-    output_of(given).done("\n".join(f"created {name}" for name in made), {"created": made})
+    there = [f"{name} is there already" for name in given.topic if name not in made]
+    output_of(given).done("\n".join([*(f"created {name}" for name in made), *there]), {"created": made})
 
 
 TOPIC_ALREADY_EXISTS: Final = 36
