@@ -140,7 +140,7 @@ def test_dead_letters_are_browsed_put_back_once_and_thrown_away(
     group, letters = fresh_group(), f"dlq.{topic}"
     queue = Queue(doors[3], topic, group)
     queue.door.send(topic, *({"key": "k", "value": f"bad{number}", "partition": number % 2} for number in range(4)))
-    queue.done("reject", *queue.acquire_all(4).values())
+    queue.done("reject", *queue.acquire_all(4).values(), reason="nobody cooks that")
     path = f"/v1/dead-letters/{letters}"
     until(lambda: len(doors[3].all(f"{path}/messages")) == 4, "the letters are written", seconds=SECONDS)
 
@@ -152,6 +152,7 @@ def test_dead_letters_are_browsed_put_back_once_and_thrown_away(
         }
         assert {"topic": letters, "letters": 4, "redriven": 0} in door.all("/v1/dead-letters")
         assert door.all(f"{path}/messages", cause="no such cause") == []
+        assert len(door.all(f"{path}/messages", cause="nobody cooks that")) == 4
     one = next(item for item in doors[3].all(f"{path}/messages") if item["value"] == "bad1")
     back = doors[3].post(f"{path}/redrive", {"offsets": {one["partition"]: [one["offset"]]}})
     assert back == {"redriven": 1, "repeated": 0, "refused": []}

@@ -28,6 +28,7 @@ MOST_BYTES = 4 << 20  # of an acquisition, unless it is a single record
 Receipt = Annotated[str, Meta(min_length=1, max_length=receipts.LONGEST)]
 Receipts = Annotated[list[Receipt], Meta(min_length=1, max_length=MOST_DELIVERED)]
 LockMs = Annotated[int, Meta(ge=1, le=MOST_LOCK_MS, description="how long they are the receiver's")]
+Reason = Annotated[str, Meta(max_length=1024, description="for the dead letter's headers")]
 Settle = Callable[[Sequence[str]], Awaitable[list[KafkaError | None]]]
 
 

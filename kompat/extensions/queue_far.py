@@ -51,6 +51,7 @@ class Word(NamedTuple):
     receipt: Receipt
     kind: AckType
     wait_ms: int | None = None
+    reason: str | None = None  # why it is rejected
 
 
 class FarShares:
@@ -89,7 +90,9 @@ class FarShares:
         """For each word, in order, why it does not count, if so. `all_or_none`: where one does not, none does."""
         if self.is_here(partition):
             return await self._settle(partition, words, all_or_none=all_or_none)
-        told = [[word.receipt.encode(), word.kind, word.wait_ms] for word in words]
+        told = [
+            [word.receipt.encode(), word.kind, word.wait_ms, *([word.reason] if word.reason else ())] for word in words
+        ]
         answers = await self._ask(partition, "queue-settle", [told, all_or_none])
         return [None if each is None else KafkaError(ErrorCode(each[0]), each[1]) for each in answers]
 
@@ -138,8 +141,11 @@ class FarShares:
                 refusals[index] = _judged(live, word)
             good = [index for index, refusal in enumerate(refusals) if refusal is None]
             if good and not (all_or_none and len(good) < len(words)):
-                said = [words[index].receipt.says(words[index].kind, words[index].wait_ms) for index in good]
-                await live.settle(said).wait()
+                chosen = [words[index] for index in good]
+                for word in chosen:
+                    if word.reason and word.kind is AckType.REJECT:
+                        live.say_why(word.receipt.offset, word.reason)
+                await live.settle([word.receipt.says(word.kind, word.wait_ms) for word in chosen]).wait()
         except KafkaError as error:
             refusals = [refusal or error for refusal in refusals]
         return refusals
@@ -156,7 +162,7 @@ class FarShares:
 
     async def _on_settle(self, told: Sequence[Any]) -> list[Any]:
         partition, (listed, all_or_none) = self._ours(told)
-        words = [Word(receipts.decode(text), AckType(kind), wait_ms) for text, kind, wait_ms in listed]
+        words = [Word(receipts.decode(text), AckType(kind), *rest) for text, kind, *rest in listed]
         refusals = await self._settle(partition, words, all_or_none=all_or_none)
         return [None if each is None else [each.code, each.message] for each in refusals]
 

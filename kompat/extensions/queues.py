@@ -181,15 +181,17 @@ class QueueService:
         """Let others have them, after the group's back-off or after this delay; too many deliveries end in a dead letter."""
         return await self._settle(given, AckType.RELEASE, delay_ms)
 
-    async def reject(self, given: Sequence[str]) -> list[KafkaError | None]:
-        """Nobody can do anything with them: they become dead letters."""
-        return await self._settle(given, AckType.REJECT)
+    async def reject(self, given: Sequence[str], *, reason: str | None = None) -> list[KafkaError | None]:
+        """Nobody can do anything with them: they become dead letters, which tell the reason."""
+        return await self._settle(given, AckType.REJECT, reason=reason)
 
     async def extend(self, given: Sequence[str], *, lock_ms: int | None = None) -> list[KafkaError | None]:
         """Keep them, from now on for this time or for the group's."""
         return await self._settle(given, AckType.RENEW, lock_ms)
 
-    async def _settle(self, given: Sequence[str], kind: AckType, wait_ms: int | None = None) -> list[KafkaError | None]:
+    async def _settle(
+        self, given: Sequence[str], kind: AckType, wait_ms: int | None = None, reason: str | None = None
+    ) -> list[KafkaError | None]:
         outcomes: list[KafkaError | None] = [None] * len(given)
         by_partition: dict[tuple[str, TopicIdPartition], list[tuple[int, Receipt]]] = {}
         for index, text in enumerate(given):
@@ -200,7 +202,7 @@ class QueueService:
             else:
                 by_partition.setdefault((receipt.group_id, receipt.partition), []).append((index, receipt))
         for (_, partition), these in by_partition.items():
-            words = [Word(receipt, kind, wait_ms) for _, receipt in these]
+            words = [Word(receipt, kind, wait_ms, reason) for _, receipt in these]
             for (index, _), refusal in zip(these, await self._settle_in(partition, words), strict=True):
                 outcomes[index] = _as_told(refusal)
         return outcomes

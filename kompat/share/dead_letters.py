@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from struct import Struct
@@ -145,6 +145,7 @@ class DeadLetterWriter:
                 self._written |= {(live.key, offset) for offset in due}
             raise
         self._written -= {(live.key, offset) for offset in records}
+        _forget_why(live, records)
         return end
 
     async def _send_some(self, post: Post, live: LivePartition, dead: Dead, first: int) -> int:
@@ -160,6 +161,7 @@ class DeadLetterWriter:
             self._events.posted(live.log, live.key.group_id, dead.reason.value, places)
         await live.finish(replace(dead, first=first, last=end - 1)).wait()
         await post.finished(live, list(letters))
+        _forget_why(live, records)
         return end
 
     def _letters(self, live: LivePartition, dead: Dead, records: Mapping[int, Doomed]) -> list[Record]:
@@ -181,7 +183,7 @@ def _kafka_headers(live: LivePartition, dead: Dead, offset: int) -> list[tuple[s
         ("partition", str(live.log.index)),
         ("group", live.key.group_id),
         ("delivery.count", str(dead.deliveries)),
-        ("message", WHY[dead.reason]),
+        ("message", _why(live, dead, offset)),
         ("offset", str(offset)),
     )
     return [(KAFKA + name, value.encode()) for name, value in told]
@@ -196,9 +198,19 @@ def _spring_headers(live: LivePartition, dead: Dead, offset: int, doomed: Doomed
         ("original-timestamp-type", b"LogAppendTime" if doomed.timestamp_type else b"CreateTime"),
         ("original-consumer-group", live.key.group_id.encode()),
         ("exception-fqcn", CAUSES[dead.reason].encode()),
-        ("exception-message", WHY[dead.reason].encode()),
+        ("exception-message", _why(live, dead, offset).encode()),
     )
     return [(SPRING + name, value) for name, value in told]
+
+
+def _forget_why(live: LivePartition, records: Iterable[int]) -> None:
+    for offset in records:
+        live.reasons.pop(offset, None)
+
+
+def _why(live: LivePartition, dead: Dead, offset: int) -> str:
+    said = live.reasons.get(offset) if dead.reason is Reason.REJECTED else None
+    return f"{WHY[dead.reason].removesuffix('.')}: {said}" if said else WHY[dead.reason]
 
 
 async def _read(log: Partition, first: int, last: int) -> tuple[dict[int, Doomed], int]:

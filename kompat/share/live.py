@@ -29,6 +29,7 @@ from kompat.types import Millis, Offset
 
 logger = logging.getLogger(__name__)
 
+MOST_REASONS = 10_000
 _FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH)
 
 
@@ -79,6 +80,7 @@ class LivePartition:
         self._alarm = Alarm(self._steady, self._next_deadline, self._ring)
         self.state_epoch = stored.state_epoch  # moves where somebody lets the group begin anew
         self.machine = SharePartition(stored.start_offset, stored.batches)
+        self.reasons: dict[int, str] = {}  # why records were rejected, until their letters are written
         self.is_fenced = False
         self.is_reading = False  # somebody waits for the disk: others would only read the same
         self.record_bytes = 1024.0  # of a record, as it seems: how much to read at once
@@ -188,6 +190,12 @@ class LivePartition:
     def settled(self) -> Pending:
         """The promise that all changes until now are written."""
         return self._decide(lambda _: Outcome(None, []))
+
+    def say_why(self, offset: int, reason: str) -> None:
+        """Of a record that is about to be rejected. A broker that dies before the letter is written forgets it."""
+        self.reasons[offset] = reason
+        if len(self.reasons) > MOST_REASONS:
+            del self.reasons[next(iter(self.reasons))]
 
     def finish(self, dead: Dead) -> Pending:
         """The dead letters of these records are written in this turn."""

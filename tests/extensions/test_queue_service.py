@@ -112,6 +112,21 @@ async def test_what_is_rejected_becomes_a_dead_letter(house: House) -> None:
     await until(lambda: house.cluster.topic("dlq.orders") is not None and house.texts("dlq.orders") == ["bad"])
 
 
+async def test_a_dead_letter_tells_why_it_was_rejected(house: House) -> None:
+    await house.create("orders")
+    await house.send("orders", "bad", "worse")
+    bad, worse = await house.queues.acquire(GROUP, "orders", max_records=2)
+    assert await house.queues.reject([bad.receipt], reason="no such dish") == [None]
+    assert await house.queues.reject([worse.receipt]) == [None]
+    await until(lambda: house.cluster.topic("dlq.orders") is not None and len(house.texts("dlq.orders")) == 2)
+
+    causes = {record.value: dict(record.headers)["__dlq.errors.message"] for record in house.records("dlq.orders")}
+    assert causes == {
+        b"bad": b"The record was rejected by a consumer: no such dish",
+        b"worse": b"The record was rejected by a consumer.",
+    }
+
+
 async def test_receipts_are_judged_one_by_one(house: House) -> None:
     await house.create("orders")
     await house.create("gone")

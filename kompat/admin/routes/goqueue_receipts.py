@@ -18,12 +18,12 @@ from kompat.share import receipts
 
 
 class Word(Given):
-    """One receipt, or several. A reason is taken, and not kept."""
+    """One receipt, or several. A dead letter tells the reason; else it is not kept."""
 
     receipt_handle: Receipt | None = None
     receipt: Receipt | None = None
     receipts: Receipts | None = None
-    reason: Annotated[str, Meta(max_length=4096)] | None = None
+    reason: queueing.Reason | None = None
 
 
 class NackWord(Word):
@@ -57,7 +57,7 @@ async def nack(call: Call) -> Outcome:
 
 
 async def reject(call: Call) -> Outcome:
-    return await _settle(call, call.services.queues.reject)
+    return await _settle(call, partial(call.services.queues.reject, reason=call.body.reason))
 
 
 async def extend(call: Call) -> Outcome:

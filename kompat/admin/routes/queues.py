@@ -11,7 +11,7 @@ from kompat.admin import queueing
 from kompat.admin.access import may_take
 from kompat.admin.messages import Duration, PartitionNumber, duration
 from kompat.admin.problems import invalid
-from kompat.admin.queueing import Delivered, LockMs, QueueFigures, QueueName, Receipts, Results
+from kompat.admin.queueing import Delivered, LockMs, QueueFigures, QueueName, Reason, Receipts, Results
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import Answer, Body, Page, PageQuery, page
 from kompat.admin.spread import together
@@ -37,6 +37,11 @@ class Ack(Body):
 class Nack(Body):
     receipts: Receipts
     delay: Duration | None = None
+
+
+class Reject(Body):
+    receipts: Receipts
+    reason: Reason | None = None
 
 
 class Extend(Body):
@@ -79,7 +84,7 @@ async def nack(call: Call) -> Results:
 
 
 async def reject(call: Call) -> Results:
-    return await _settle(call, call.services.queues.reject)
+    return await _settle(call, partial(call.services.queues.reject, reason=call.body.reason))
 
 
 async def extend(call: Call) -> Results:
@@ -164,7 +169,7 @@ ROUTES = [
         handle=reject,
         summary="Say that nobody can do anything with records: they become dead letters",
         tag="queues",
-        body=Ack,
+        body=Reject,
         answer=Results,
     ),
     Route(
