@@ -190,8 +190,9 @@ class Network:
             self._wake()
 
     def elected(self, log_id: LogId, led: Led) -> None:
-        """Take note of what a replica here has heard of."""
-        if self.leaders.elected(log_id, led.leader, led.epoch):
+        """Take note of what a replica here has heard of. What this broker leads itself is announced: were it known before,
+        that would be no news, and brokers without a replica would never hear of it."""
+        if led.leader != self.me and self.leaders.elected(log_id, led.leader, led.epoch):
             self._wake()
 
     async def on_leaders(self, node: NodeId, body: memoryview) -> Sequence[Buffer]:

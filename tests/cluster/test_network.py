@@ -32,6 +32,21 @@ async def test_what_this_broker_leads_is_told_to_all_that_are_there() -> None:
     await net.close()
 
 
+async def test_a_lead_that_a_replica_here_hears_of_first_is_told_all_the_same() -> None:
+    links = Links()
+    links.up = {TWO}
+    net = network(links, TWO)
+    net.linked(TWO)
+    won = Led(ME, LeaderEpoch(2), (ME,))
+    net.leaders.heard(TWO, Announcement(((LOG, Led(TWO, LeaderEpoch(1), (ME,))),)))
+    net.elected(LOG, Led(ME, LeaderEpoch(2), ()))
+    net.announce(LOG, won)
+    await asyncio.sleep(0.005)
+
+    assert links.told(TWO)[-1] == Announcement(((LOG, won),))
+    await net.close()
+
+
 async def test_a_broker_that_comes_is_told_everything() -> None:
     links = Links()
     net = network(links, TWO)
