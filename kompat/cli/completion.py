@@ -121,10 +121,17 @@ complete -o default -F _kompat {PROGRAM}
 def zsh(root: Node) -> str:
     known = "|".join(f"{_zsh(node.path)}" for node in nodes(root) if node is not root)
     cases = "\n".join(_zsh_case(node) for node in nodes(root))
+    values = "\n".join(
+        f"    ({_zsh(f'{node.path} {flag}')}) offered=({' '.join(map(_zsh, option.choices))}); files= ;;"
+        for node in nodes(root)
+        for option in node.options
+        if option.choices
+        for flag in option.flags
+    )
     return f"""#compdef {PROGRAM}
 # Completes the kompat command in zsh: kompat completion zsh > DIRECTORY_OF_FPATH/_kompat
 _kompat() {{
-    local place={PROGRAM} word
+    local place={PROGRAM} word files=yes
     local -a offered
     for word in "${{(@)words[2,CURRENT-1]}}"; do
         case "$place $word" in
@@ -134,8 +141,11 @@ _kompat() {{
     case "$place" in
 {cases}
     esac
+    case "$place ${{words[CURRENT-1]}}" in
+{values}
+    esac
     _describe -V '{PROGRAM}' offered
-    _files
+    [[ -z $files ]] || _files
 }}
 _kompat "$@"
 """
@@ -170,7 +180,7 @@ def fish(root: Node) -> str:
     for node in nodes(root):
         at = f"complete -c {PROGRAM} -n {_fish('__kompat_at ' + _fish(node.path))}"
         lines += [f"{at} -f -a {_fish(name)} -d {_fish(each.summary)}" for name, each in node.inner.items()]
-        lines += [f"{at} -a {_fish(choice)}" for choice in node.choices]
+        lines += [f"{at} -f -a {_fish(choice)}" for choice in node.choices]
         for option in node.options:
             flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
             value = (

@@ -1,6 +1,8 @@
-"""Scripts for shells: bash runs here, and so shows that its script does what it should."""
+"""Scripts for shells: those that are here run, and so show that their scripts do what they should."""
 
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +55,44 @@ def test_other_shells_know_every_command_and_flag(script: object) -> None:
                 if flag.startswith("--"):
                     assert (flag if script is zsh else f"-l {flag[2:]} ") in text
     assert text.count("'") % 2 == 0 or "\\'" in text
+
+
+OFFERED = [
+    (("kompat", "top"), {"topics"}),
+    (("kompat", "topics", "c"), {"create", "configure"}),
+    (("kompat", "topics", "create", "orders", "--repl"), {"--replication-factor", "--replicas"}),
+    (("kompat", "bench", "produce", "--compression", "z"), {"zstd"}),
+    (("kompat", "completion", "z"), {"zsh"}),
+]
+
+
+def is_there(shell: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(shell) is None, reason=f"there is no {shell} here")
+
+
+def run(shell: str, program: str, directory: Path) -> str:
+    done = subprocess.run([shell, "-c", program], capture_output=True, text=True, check=True, cwd=directory)  # noqa: S603
+    assert done.stderr == ""
+    return done.stdout
+
+
+@is_there("zsh")
+@pytest.mark.parametrize(("words", "offered"), OFFERED)
+def test_zsh_offers_what_may_follow(words: tuple[str, ...], offered: set[str], tmp_path: Path) -> None:
+    """What its completion system is handed: that one chooses by what has been typed."""
+    (tmp_path / "_kompat").write_text(zsh(TREE))
+    listed = " ".join(f"'{word}'" for word in words)
+    program = f"""_describe() {{ print -l -- "${{(@P)3}}" }}; _files() {{ }}
+        words=({listed}) CURRENT={len(words)}; . ./_kompat"""
+    found = {line.partition(":")[0] for line in run("zsh", program, tmp_path).splitlines()}
+
+    assert {each for each in found if each.startswith(words[-1])} == offered
+
+
+@is_there("fish")
+@pytest.mark.parametrize(("words", "offered"), OFFERED)
+def test_fish_offers_what_may_follow(words: tuple[str, ...], offered: set[str], tmp_path: Path) -> None:
+    (tmp_path / "kompat.fish").write_text(fish(TREE))
+    program = f"source kompat.fish; complete -C '{' '.join(words)}'"
+
+    assert {line.partition("\t")[0] for line in run("fish", program, tmp_path).splitlines()} == offered
