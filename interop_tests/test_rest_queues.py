@@ -134,6 +134,23 @@ def test_an_acquisition_waits_for_what_comes_to_any_partition_and_gives_the_most
     door.post(f"/v1/queues/{topic}/groups/g/acquire", {"partition": 7}, status=404)
 
 
+def test_a_group_that_is_forgotten_begins_anew(doors: dict[int, Door], topic: str) -> None:
+    group = fresh_group()
+    queue = Queue(doors[3], topic, group)
+    path = f"/v1/queues/{topic}/groups/{group}"
+    doors[3]("DELETE", path, status=404)
+    queue.door.send(topic, *({"value": f"v{number}", "partition": number % 2} for number in range(4)))
+    taken = queue.acquire_all(4)
+    queue.done("ack", taken["v0"], taken["v1"])
+
+    doors[1]("DELETE", path, status=204)
+    assert group not in {each["group"] for each in doors[2].all("/v1/queues")}
+    assert not any(result["ok"] for result in queue.say("ack", taken["v2"]))
+    assert set(queue.acquire_all(4)) == {"v0", "v1", "v2", "v3"}
+    doors[2]("DELETE", path, status=204)
+    doors[2]("DELETE", path, status=404)
+
+
 def test_dead_letters_are_browsed_put_back_once_and_thrown_away(
     three: Cluster, doors: dict[int, Door], topic: str
 ) -> None:

@@ -50,7 +50,7 @@ def _partitions(call: Call, group: Group, reset: Reset) -> dict[str, list[int]]:
     count = 0 if found is None else len(found.partitions)
     partitions = sorted(set(reset.partitions)) if reset.partitions is not None else list(range(count))
     if found is None or partitions[-1] >= count:
-        what = reset.topic if found is None else f"partition {partitions[-1]} of {reset.topic}"
+        what = f"topic {reset.topic}" if found is None else f"partition {partitions[-1]} of {reset.topic}"
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no {what}.")
     return {reset.topic: partitions}
 

@@ -7,16 +7,19 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from kompat.admin import queueing
+from kompat.admin import groups, queueing
 from kompat.admin.access import may_take
+from kompat.admin.group_offsets import delete_offsets
 from kompat.admin.messages import Duration, PartitionNumber, duration
-from kompat.admin.problems import invalid
+from kompat.admin.problems import CONFLICT, Problem, invalid
 from kompat.admin.queueing import Delivered, LockMs, QueueFigures, QueueName, Reason, Receipts, Results
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import Answer, Body, Page, PageQuery, page
 from kompat.admin.spread import together
 from kompat.cluster.queue_rules import SOURCE
+from kompat.cluster.state import Topic
 from kompat.errors import ErrorCode, KafkaError
+from kompat.security.acls import Kind, Operation
 
 
 class Acquire(Body):
@@ -108,11 +111,38 @@ async def list_queues(call: Call) -> Page[QueueFigures]:
 async def get_queue(call: Call) -> QueueFigures:
     topic, group = call.path["topic"], call.path["group"]
     may_take(call, topic, group)
-    if call.services.cluster.topic(topic) is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic}.")
-    queue = call.services.cluster.topic(group)
-    is_queue = queue is not None and queue.configs.get(SOURCE) == topic
-    return await queueing.figures(call, QueueName(topic, group, group if is_queue else None))
+    _topic(call)
+    return await queueing.figures(call, QueueName(topic, group, group if _is_queue_topic(call) else None))
+
+
+async def forget(call: Call) -> None:
+    topic, group = call.path["topic"], call.path["group"]
+    call.require(Operation.DELETE, Kind.GROUP, group)
+    may_take(call, topic, group)
+    topic_id = _topic(call).id
+    if _is_queue_topic(call):
+        raise Problem(CONFLICT, f"{group} is a queue topic of {topic}. Delete that topic instead.")
+    members = await groups.find_or_begin(call, group)
+    if members.kind == "share":  # its own API knows whether somebody uses it
+        await delete_offsets(call, members, topic, None)
+        return
+    offsets = call.services.shares.offsets
+    begun = [each for each in await offsets.partitions_of(group) if each.topic_id == topic_id]
+    if not begun:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group} has nothing of {topic}.")
+    await offsets.delete(group, begun)
+
+
+def _topic(call: Call) -> Topic:
+    found = call.services.cluster.topic(call.path["topic"])
+    if found is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {call.path['topic']}.")
+    return found
+
+
+def _is_queue_topic(call: Call) -> bool:
+    queue = call.services.cluster.topic(call.path["group"])
+    return queue is not None and queue.configs.get(SOURCE) == call.path["topic"]
 
 
 _GROUP = "/v1/queues/{topic}/groups/{group}"
@@ -133,6 +163,15 @@ ROUTES = [
         summary="Tell how deep a queue is",
         tag="queues",
         answer=QueueFigures,
+    ),
+    Route(
+        method="DELETE",
+        path=_GROUP,
+        handle=forget,
+        summary="Forget where a group stands in a topic",
+        description="What somebody holds is free then. Should the group come again, it begins anew.",
+        tag="queues",
+        problems=(409,),
     ),
     Route(
         method="POST",
