@@ -7,7 +7,7 @@ import "./bar-chart.js";
 import { keyOf, preview, valueOf } from "./bytes.js";
 import { confirm, openDialog } from "./dialog.js";
 import { messageParts } from "./message.js";
-import { badge, button, card, field, flushCard, formEnd, input, select } from "./parts.js";
+import { badge, button, card, field, flushCard, formEnd, input, opener, pager, select } from "./parts.js";
 import { empty, show } from "./states.js";
 import { table } from "./table.js";
 import { toast } from "./toast.js";
@@ -85,7 +85,7 @@ function rows({ page, topic, state, list, reload, pick }) {
       name: "due",
       label: "Due",
       class: "fit",
-      cell: (row) => h("time", { title: time(row.dueTimestamp) }, due(row.dueTimestamp)),
+      cell: (row) => opener(due(row.dueTimestamp), () => look(row, name), { title: time(row.dueTimestamp) }),
     },
     { name: "at", label: "At", isWide: true, class: "fit", cell: (row) => moment(row.dueTimestamp) },
     { name: "slot", label: "Slot", isWide: true, class: "fit", cell: (row) => `${row.partition}/${row.offset}` },
@@ -144,8 +144,6 @@ function rows({ page, topic, state, list, reload, pick }) {
       onopen: (row) => look(row, name),
     });
   };
-  const older = () => (state.cursors.push(state.next), list.reload());
-  const newer = () => (state.cursors.pop(), list.reload());
   return [
     state.range
       ? h(
@@ -156,15 +154,7 @@ function rows({ page, topic, state, list, reload, pick }) {
         )
       : null,
     flushCard(null, show(list, draw, 6)),
-    state.next !== null || state.cursors.length > 1
-      ? h(
-          "div",
-          { class: "toolbar pager" },
-          h("span", { class: "muted" }, `Page ${state.cursors.length}`),
-          button("Before", newer, { isDisabled: state.cursors.length === 1 }),
-          button("Next", older, { isDisabled: state.next === null }),
-        )
-      : null,
+    pager(state, list.reload),
   ];
 }
 

@@ -80,7 +80,23 @@ export function link(text, names, query, props = {}) {
   return h("a", { href: to(names, query), ...props }, text);
 }
 
-export const topicLink = (name, ...rest) => link(name, ["topics", name, ...rest]);
+export const topicLink = (name, ...rest) => link(name, ["topics", name, ...rest], {}, { title: name });
+
+/** What looks like a link and opens something here; `j`, `k` and Enter find it. */
+export const opener = (text, onclick, props = {}) =>
+  h("button", { type: "button", class: "link", onclick, ...props }, text);
+
+/** From page to page of a list with cursors: `state` is {cursors, next}; `turn` loads what they say then. */
+export function pager(state, turn) {
+  if (state.next === null && state.cursors.length === 1) return null;
+  return h(
+    "div",
+    { class: "toolbar pager" },
+    h("span", { class: "muted" }, `Page ${state.cursors.length}`),
+    button("Before", () => (state.cursors.pop(), turn()), { isDisabled: state.cursors.length === 1 }),
+    button("Next", () => (state.cursors.push(state.next), turn()), { isDisabled: state.next === null }),
+  );
+}
 
 export function button(
   text,

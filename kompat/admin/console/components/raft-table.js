@@ -19,7 +19,13 @@ export function raftTable(page, state, wanted, items, onmove) {
       items.length === 0 ? "A broker that stands alone needs no Raft: its log is what it has written." : null,
     );
   const columns = [
-    { name: "topic", label: "Topic", class: "name", value: (row) => row.topic, cell: (row) => topicLink(row.topic) },
+    {
+      name: "topic",
+      label: "Topic",
+      class: "name broad",
+      value: (row) => row.topic,
+      cell: (row) => topicLink(row.topic),
+    },
     { name: "partition", label: "Part.", isNumber: true, value: (row) => row.partition, cell: (row) => row.partition },
     {
       name: "leader",

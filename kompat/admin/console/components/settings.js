@@ -4,7 +4,7 @@ import { get, patch } from "../api.js";
 import { settingInWords } from "../format.js";
 import { h } from "../vdom.js";
 import { openDialog } from "./dialog.js";
-import { badge, button, checkbox, field, flushCard, formEnd, input, search, select } from "./parts.js";
+import { badge, button, checkbox, field, flushCard, formEnd, input, opener, search, select } from "./parts.js";
 import { empty, show } from "./states.js";
 import { table, tableState } from "./table.js";
 import { toast } from "./toast.js";
@@ -31,11 +31,7 @@ export function settingsPage({ page, address, query = {}, scopes = [[{}, ""]], a
       cell: (row) =>
         row.isReadOnly
           ? h("span", { title: row.documentation }, row.name)
-          : h(
-              "button",
-              { type: "button", class: "link", title: row.documentation, onclick: () => edit(row) },
-              row.name,
-            ),
+          : opener(row.name, () => edit(row), { title: row.documentation }),
     },
     {
       name: "value",

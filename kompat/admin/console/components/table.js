@@ -85,6 +85,12 @@ function drawRow({ row, at, columns, key, onopen, isOpen }) {
     props.onclick = (event) => {
       if (!event.target.closest("a, button, input, label") && getSelection().isCollapsed) onopen(row);
     };
+    // Of a row that can be chosen the box is what `j` and `k` find.
+    props.onkeydown = (event) => {
+      if (event.key !== "Enter" || event.target.type !== "checkbox") return;
+      event.preventDefault(); // or the key would press what has the focus then
+      onopen(row);
+    };
   }
   return h(
     "tr",

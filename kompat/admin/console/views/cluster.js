@@ -38,7 +38,7 @@ export default function cluster(page) {
     head({
       title: "Cluster",
       badges: found.data ? [h("code", { class: "muted" }, found.data.clusterId)] : [],
-      actions: [button("Elect preferred leaders", elect)],
+      actions: found.data?.brokers.length > 1 ? [button("Elect preferred leaders", elect)] : [],
     }),
     show(
       found,

@@ -15,6 +15,8 @@ import {
   head,
   input,
   link,
+  opener,
+  pager,
   search,
 } from "../components/parts.js";
 import { empty, show } from "../components/states.js";
@@ -25,6 +27,7 @@ import { h } from "../vdom.js";
 
 const PAGE = 100;
 const idOf = (row) => `${row.partition}/${row.offset}`;
+const placeOf = (origin) => `${origin.topic}/${origin.partition}/${origin.offset}`;
 
 export default function deadLetterTopic(page) {
   const { topic } = page.params;
@@ -48,7 +51,6 @@ export default function deadLetterTopic(page) {
     state.chosen.clear();
     return list.reload();
   };
-  const turn = (change) => (change(), list.reload());
   const choose = (row, isChosen) => {
     if (isChosen) state.chosen.set(idOf(row), row);
     else state.chosen.delete(idOf(row));
@@ -67,7 +69,7 @@ export default function deadLetterTopic(page) {
           page,
           state: null,
           label: "Letters",
-          columns: columnsOf(state, items, choose),
+          columns: columnsOf(state, items, choose, (row) => look(topic, row, again)),
           rows: items,
           key: idOf,
           onopen: (row) => look(topic, row, again),
@@ -94,19 +96,11 @@ export default function deadLetterTopic(page) {
       checkbox("Redriven ones, too", state.isAll, (isAll) => ((state.isAll = isAll), again())),
     ),
     flushCard(null, show(list, draw, 6)),
-    state.next !== null || state.cursors.length > 1
-      ? h(
-          "div",
-          { class: "toolbar pager" },
-          h("span", { class: "muted" }, `Page ${state.cursors.length}`),
-          button("Before", () => turn(() => state.cursors.pop()), { isDisabled: state.cursors.length === 1 }),
-          button("Next", () => turn(() => state.cursors.push(state.next)), { isDisabled: state.next === null }),
-        )
-      : null,
+    pager(state, list.reload),
   ];
 }
 
-function columnsOf(state, items, choose) {
+function columnsOf(state, items, choose, look) {
   const open = items.filter((row) => !row.isRedriven);
   const isAll = open.length > 0 && open.every((row) => state.chosen.has(idOf(row)));
   const everything = h("input", {
@@ -140,14 +134,7 @@ function columnsOf(state, items, choose) {
       name: "origin",
       label: "From",
       class: "fit",
-      cell: (row) =>
-        row.origin
-          ? link(
-              `${row.origin.topic}/${row.origin.partition}/${row.origin.offset}`,
-              ["topics", row.origin.topic, "messages"],
-              { partition: row.origin.partition, offset: row.origin.offset },
-            )
-          : badge("no letter"),
+      cell: (row) => opener(row.origin ? placeOf(row.origin) : "no letter", () => look(row)),
     },
     { name: "cause", label: "Cause", class: "clip cause-cell", isWide: true, cell: (row) => row.origin?.cause ?? "" },
     { name: "group", label: "Group", class: "fit", isWide: true, cell: (row) => row.origin?.group ?? "" },
@@ -190,10 +177,18 @@ function look(topic, row, again) {
             { class: "button", onclick: () => dialog.close() },
           )
         : null,
+      row.origin
+        ? link(
+            "Where it was",
+            ["topics", row.origin.topic, "messages"],
+            { partition: row.origin.partition, offset: row.origin.offset },
+            { class: "button", onclick: () => dialog.close() },
+          )
+        : null,
     ),
     row.origin
       ? definitions([
-          ["From", `${row.origin.topic}/${row.origin.partition}/${row.origin.offset}`],
+          ["From", placeOf(row.origin)],
           ["Group", row.origin.group],
           ["Deliveries", number(row.origin.deliveries)],
           ["Redriven before", number(row.redrives)],
@@ -208,16 +203,27 @@ function look(topic, row, again) {
 const told = (result) =>
   `${plural(result.redriven, "letter")} redriven${result.refused?.length > 0 ? `, ${number(result.refused.length)} refused: ${result.refused[0].reason}` : ""}`;
 
+/** With ACLs one may say so for one topic at a time: the one that they come from. */
+async function redriveByOrigin(topic, rows) {
+  const result = { redriven: 0, refused: [] };
+  for (const [origin, some] of Map.groupBy(rows, (row) => row.origin?.topic)) {
+    const offsets = {};
+    for (const { partition, offset } of some) (offsets[partition] ??= []).push(offset);
+    const told = await post(path`/v1/dead-letters/${topic}/redrive`, { offsets, topic: origin });
+    result.redriven += told.redriven;
+    result.refused.push(...told.refused);
+  }
+  return result;
+}
+
 async function redrive(topic, rows, again) {
-  const offsets = {};
-  for (const { partition, offset } of rows) (offsets[partition] ??= []).push(offset);
   let result = null;
   const isDone = await confirm({
     title: `Redrive ${plural(rows.length, "letter")}?`,
     text: "They go back to the partitions that they come from, as new records. All groups of those topics get them.",
     action: "Redrive",
     isDanger: false,
-    run: async () => (result = await post(path`/v1/dead-letters/${topic}/redrive`, { offsets })),
+    run: async () => (result = await redriveByOrigin(topic, rows)),
   });
   if (isDone) toast(told(result));
   again();

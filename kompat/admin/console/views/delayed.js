@@ -2,7 +2,7 @@
 
 import { all, get } from "../api.js";
 import { delayedList } from "../components/delayed-list.js";
-import { button, figures, flushCard, head, link } from "../components/parts.js";
+import { button, figures, flushCard, head, link, opener } from "../components/parts.js";
 import { empty, show } from "../components/states.js";
 import { numbers, table, tableState } from "../components/table.js";
 import { bytes, due, number } from "../format.js";
@@ -26,7 +26,7 @@ export default function delayed(page) {
       label: "Topic",
       class: "name fill",
       value: (row) => row.topic,
-      cell: (row) => h("button", { type: "button", class: "link", onclick: () => choose(row.topic) }, row.topic),
+      cell: (row) => opener(row.topic, () => choose(row.topic)),
     },
     numbers("waiting", "Waiting"),
     numbers("nextDueTimestamp", "Next", { format: due }),

@@ -3,12 +3,12 @@
 import { get, path, stream } from "../api.js";
 import { keyOf, preview, valueOf } from "../components/bytes.js";
 import { messageDialog } from "../components/message.js";
-import { badge, button, field, flushCard, input, link, search, select } from "../components/parts.js";
+import { badge, button, flushCard, input, link, opener, search, select } from "../components/parts.js";
 import { empty, loading, problemBox } from "../components/states.js";
 import { table } from "../components/table.js";
 import { topicHead } from "../components/topic-head.js";
 import { bytes, fromInput, moment, number, plural, time } from "../format.js";
-import { go } from "../router.js";
+
 import { h } from "../vdom.js";
 
 const PAGE = 50;
@@ -179,8 +179,7 @@ function columnsOf(topic, isNew) {
       label: "Offset",
       isNumber: true,
       class: "fit",
-      cell: (row) =>
-        h("button", { type: "button", class: "link", onclick: () => messageDialog(topic, row) }, number(row.offset)),
+      cell: (row) => opener(number(row.offset), () => messageDialog(topic, row)),
     },
     {
       name: "time",

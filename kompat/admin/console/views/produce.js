@@ -1,7 +1,7 @@
 /** Send a record: key, value, headers, where to, when, how urgent. */
 
 import { get, path, post } from "../api.js";
-import { badge, button, card, checkbox, field, input, link, select } from "../components/parts.js";
+import { button, card, checkbox, field, input, link, select } from "../components/parts.js";
 import { problemBox } from "../components/states.js";
 import { topicHead } from "../components/topic-head.js";
 import { fromInput, number, time, toInput } from "../format.js";

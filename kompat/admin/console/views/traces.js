@@ -1,7 +1,7 @@
 /** Looking for traces: by id, by record, or by what happened. */
 
 import { get } from "../api.js";
-import { badge, button, card, field, flushCard, head, input, link, select } from "../components/parts.js";
+import { badge, button, card, field, flushCard, head, input, link, pager, select } from "../components/parts.js";
 import { empty, show } from "../components/states.js";
 import { KINDS, wordOf } from "../components/story.js";
 import { table } from "../components/table.js";
@@ -41,7 +41,6 @@ export default function traces(page) {
     page.setQuery({ topic: state.topic, event: state.event });
     found.reload();
   };
-  const turn = (change) => (change(), found.reload());
   page.keys([{ keys: "r", label: "Load again", run: () => again() }]);
 
   const columns = [
@@ -109,7 +108,7 @@ export default function traces(page) {
       ),
       h(
         "form",
-        { class: "fields", onsubmit: again },
+        { class: "fields thirds", onsubmit: again },
         field("Topic", input(state, "topic", { placeholder: "any" })),
         field("Group", input(state, "group", { placeholder: "any" })),
         field("Event", select(state, "event", [["", "any"], ...KINDS.map((kind) => [kind, wordOf(kind)])])),
@@ -119,15 +118,7 @@ export default function traces(page) {
       ),
     ),
     flushCard(null, show(found, draw, 6)),
-    state.next !== null || state.cursors.length > 1
-      ? h(
-          "div",
-          { class: "toolbar pager" },
-          h("span", { class: "muted" }, `Page ${state.cursors.length}`),
-          button("Before", () => turn(() => state.cursors.pop()), { isDisabled: state.cursors.length === 1 }),
-          button("Next", () => turn(() => state.cursors.push(state.next)), { isDisabled: state.next === null }),
-        )
-      : null,
+    pager(state, found.reload),
   ];
 }
 

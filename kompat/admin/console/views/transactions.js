@@ -2,7 +2,7 @@
 
 import { all, get, path, post } from "../api.js";
 import { confirm, openDialog } from "../components/dialog.js";
-import { badge, button, definitions, flushCard, head, search, select, topicLink } from "../components/parts.js";
+import { badge, button, definitions, flushCard, head, opener, search, select, topicLink } from "../components/parts.js";
 import { empty, show } from "../components/states.js";
 import { table, tableState } from "../components/table.js";
 import { toast } from "../components/toast.js";
@@ -37,7 +37,7 @@ export default function transactions(page) {
       label: "Transactional id",
       class: "name fill",
       value: (row) => row.transactionalId,
-      cell: (row) => h("button", { type: "button", class: "link", onclick: () => look(row) }, row.transactionalId),
+      cell: (row) => opener(row.transactionalId, () => look(row)),
     },
     { name: "state", label: "State", value: (row) => row.state, cell: (row) => badge(row.state, toneOf(row.state)) },
     {

@@ -19,7 +19,7 @@ from interop_tests.support.browser import SCHEMES, Scheme, Tab, chromium
 from interop_tests.support.rest import Door
 from interop_tests.support.shop import Shop, order
 
-PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 MOST_BYTES = 200_000
 TRAFFIC_SECONDS = 100.0
 CLASSES = ("critical", "high", "normal", "low", "background")
