@@ -1,23 +1,18 @@
-"""The archive: it equals the log, though driver and broker are killed while it is made, and is put back as it was."""
+"""The archive: what is in it, and that it is put back as it was. What happens when all is killed: test_spark_crashes.py."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import OffsetSpec
 from pyspark.sql import SparkSession
 
 from interop_tests.conftest import StartBroker
-from interop_tests.support.broker import Broker, clean_environment
+from interop_tests.support.broker import clean_environment
 from interop_tests.support.sparks import Produced, Sender, Sent, place, rows, source
 from interop_tests.support.topics import Topics
 from interop_tests.support.transactions import transactional
@@ -38,27 +33,6 @@ def archive_command(bootstrap: str, place: Path, topics: Sequence[str], *more: s
     return [*job, "--archive", str(place), "--bootstrap-servers", bootstrap, "--topics", ",".join(topics), *more]
 
 
-@contextmanager
-def archiving(bootstrap: str, place: Path, topics: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A driver of its own, to be killed."""
-    command = archive_command(bootstrap, place, topics, "--interval", "100 milliseconds", "--max-records", "300")
-    with (place.parent / "driver.log").open("ab") as out:
-        driver = subprocess.Popen(
-            command, cwd=ROOT, stdout=out, stderr=out, env=clean_environment(), start_new_session=True
-        )
-    try:
-        yield driver
-    finally:
-        kill_all(driver)
-
-
-def kill_all(driver: subprocess.Popen[bytes]) -> None:
-    """The driver and its JVM at once."""
-    if driver.poll() is None:
-        os.killpg(driver.pid, 9)
-        driver.wait()
-
-
 def archived(place: Path, topic: str) -> list[Produced]:
     """Without Spark."""
     found = reader.load(place)
@@ -67,82 +41,6 @@ def archived(place: Path, topic: str) -> list[Produced]:
         for index in range(PARTITIONS)
         for r in reader.read(place, found, (topic, index), Span(0, 1 << 62))
     ]
-
-
-def count(place: Path) -> int:
-    return sum(each.rows for each in reader.load(place).files.values()) if (place / "_commits").is_dir() else 0
-
-
-class Trickle:
-    """Produces until told to stop, through a restart of the broker."""
-
-    def __init__(self, broker: Broker, topic: str) -> None:
-        self._sender = Sender(broker.bootstrap, **{"enable.idempotence": True, "message.timeout.ms": 60_000})
-        self._topic = topic
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.sent = 0
-        self.failure: BaseException | None = None
-
-    def __enter__(self) -> Trickle:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.wait(0.02):
-                few = range(self.sent, self.sent + 20)
-                records = [Sent(b"value %d" % n, b"key", n % PARTITIONS, (("n", b"%d" % n),)) for n in few]
-                self._sender.send(self._topic, records)
-                self.sent += len(few)
-        except BaseException as failure:  # noqa: BLE001 - told by the test's thread
-            self.failure = failure
-
-
-def test_the_archive_equals_the_log_though_driver_and_broker_are_killed(
-    start_broker: StartBroker, spark: SparkSession, tmp_path: Path
-) -> None:
-    broker = start_broker()
-    topic = Topics(broker.bootstrap).create("archived", partitions=PARTITIONS)
-    place = tmp_path / "archive"
-    with Trickle(broker, topic) as trickle:
-        with archiving(broker.bootstrap, place, [topic]) as driver:
-            until(lambda: count(place) > 0 or driver.poll() is not None, "something is archived", seconds=JOB_SECONDS)
-            kill_all(driver)
-        with archiving(broker.bootstrap, place, [topic]) as driver:
-            before = count(place)
-            until(lambda: count(place) > before or driver.poll() is not None, "it goes on", seconds=JOB_SECONDS)
-            broker.kill()
-            broker.start()
-            again = count(place)
-            until(lambda: count(place) > again or driver.poll() is not None, "and on", seconds=JOB_SECONDS)
-            assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-3000:]
-            kill_all(driver)
-    assert trickle.failure is None
-
-    once = archive_command(broker.bootstrap, place, [topic], "--once")[5:]
-    assert job.main(once) == 0
-    commits = reader.load(place).next_number
-
-    log = rows(source(spark, broker.bootstrap, subscribe=topic))
-    assert len(log) == trickle.sent
-    assert archived(place, topic) == log
-    # A second run writes nothing twice, and nothing at all.
-    assert job.main(once) == 0
-    assert reader.load(place).next_number == commits
-
-    # Many small files become few; the records stay the same, also for who is reading the old files.
-    small = len(reader.load(place).files)
-    assert small > 2
-    job.main(["compact", "--archive", str(place), "--keep-hours", "0"])
-    assert len(reader.load(place).files) < small
-    assert archived(place, topic) == log
-    left = sorted(str(path.relative_to(place)) for path in (place / "records").rglob("*.parquet"))
-    assert left == sorted(reader.load(place).files)
 
 
 def submitted(*arguments: str) -> str:
@@ -192,19 +90,6 @@ def test_aborted_records_are_not_archived(start_broker: StartBroker, spark: Spar
     assert job.main(archive_command(broker.bootstrap, tmp_path / "archive", [topic], "--once")[5:]) == 0
 
     assert [record.value for record in archived(tmp_path / "archive", topic)] == [b"1"]
-
-
-def consumed(*command: str) -> list[tuple[int, int]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "kompat", *command], cwd=ROOT, check=True, capture_output=True, timeout=60
-    )
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    return [(each["partition"], each["offset"]) for each in found]
-
-
-def log_start(topics: Topics, topic: str) -> dict[int, int]:
-    wanted = {TopicPartition(topic, index): OffsetSpec.earliest() for index in range(PARTITIONS)}
-    return {each.partition: future.result(20).offset for each, future in topics.admin.list_offsets(wanted).items()}
 
 
 def content(record: Produced) -> tuple[object, ...]:
@@ -260,3 +145,45 @@ def test_archived_records_are_put_back_as_they_were(
     ]
     assert chosen
     assert ranged == [content(record) for record in chosen]
+
+
+def test_what_goes_wrong_is_told_in_a_line(
+    start_broker: StartBroker, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = start_broker()
+    topics = Topics(broker.bootstrap)
+    topic, home = topics.create("failing", partitions=PARTITIONS), tmp_path / "archive"
+    records = Sender(broker.bootstrap).send(topic, [Sent(None), Sent(b"", b"", 1), Sent(b"b", headers=(("h", None),))])
+
+    def told(*arguments: str, status: int = 1) -> str:
+        capsys.readouterr()
+        assert job.main(arguments) == status
+        said = capsys.readouterr().err.splitlines()
+        assert status == 0 or len(said) == 1
+        return said[-1]
+
+    def run(place: Path, name: str = topic, **more: int) -> str:
+        return told(*archive_command(broker.bootstrap, place, [name], "--once")[5:], **more)
+
+    assert "there is no such topic" in run(home, "nowhere")
+    assert "/proc/archive" in run(Path("/proc/archive"))
+    assert "is not an archive" in told("show", "--archive", str(home))
+    assert run(home, status=0) == "archive: 3 records"
+    assert archived(home, topic) == records
+    # A checkpoint that is damaged, and one that is gone.
+    newest = max((home / job.CHECKPOINT / "offsets").glob("[0-9]*"), key=lambda each: int(each.name))
+    newest.write_bytes(b"")
+    newest.with_name(f".{newest.name}.crc").unlink()
+    assert "remove it: nothing is archived twice" in run(home)
+    subprocess.run(["rm", "-r", str(home / job.CHECKPOINT)], check=True)
+    assert run(home, status=0) == "archive: 0 records, 3 were there"
+    # A topic that was deleted, and one of the same name.
+    topics.admin.delete_topics([topic])[topic].result(JOB_SECONDS)
+    assert "there is no such topic" in run(home)
+    topics.create_named(topic, PARTITIONS)
+    topics.wait(topic, PARTITIONS)
+    assert "may have been" in run(home)
+    assert archived(home, topic) == records
+    # A commit that is not one.
+    (home / "_commits" / "00000000000000000002.json").write_bytes(b"{}")
+    assert "00000000000000000002.json is not a commit of an archive" in run(home)

@@ -279,10 +279,12 @@ def test_state_is_kept_of_what_is_unfinished_and_of_nothing_else(turns: Turns) -
     taking.take(frames.parse(source(spark, [event("FIRED", 300_010, 2, due=START + 300_000)]), NOW), 3)
     taking.close()
 
+    turns.write(STEPS, 98, table(turns, STEPS).drop("turn"))  # of a turn that died
+
     summary = summarize(spark, turns, None, None, 60)
 
     [parked] = [each for each in summary.totals if each.group is None]
-    assert parked.stages["park"].max == 300_010
+    assert (parked.stages["park"].count, parked.stages["park"].max) == (1, 300_010)
     assert [(each.record, each.state) for each in summary.stuck] == [("orders/0/3", "delivered")]
 
 

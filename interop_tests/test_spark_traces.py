@@ -20,7 +20,7 @@ from interop_tests.support.clients.kcat import run
 from interop_tests.support.command import Command
 from interop_tests.support.groups import fresh_group
 from interop_tests.support.members.host import Host
-from interop_tests.support.sparks import Sender, Sent, for_few_rows, rows, source
+from interop_tests.support.sparks import Sender, Sent, figures, for_few_rows, rows, source
 from interop_tests.support.topics import Topics
 from interop_tests.support.wait import until
 from spark import dlq, traces
@@ -142,13 +142,7 @@ def by_hand(told: Sequence[Event]) -> dict[tuple[str | None, str], dict[str, int
             if event["event"] in STAGES:
                 key = event.get("group"), STAGES[event["event"]]
                 times[key].append(event["timestamp"] - before["timestamp"])
-    return {key: _figures(sorted(values)) for key, values in times.items()}
-
-
-def _figures(ordered: Sequence[int]) -> dict[str, int]:
-    ranks = {"p50": 50, "p95": 95, "p99": 99}
-    found = {name: ordered[-(-len(ordered) * rank // 100) - 1] for name, rank in ranks.items()}
-    return {"count": len(ordered), **found, "max": ordered[-1]}
+    return {key: figures(sorted(values)) for key, values in times.items()}
 
 
 def report_numbers(out: Path) -> dict[str, Any]:
@@ -169,7 +163,6 @@ def test_the_numbers_of_the_report_are_those_computed_by_hand(
     job = ["run", "--once", "--out", str(out), "--bootstrap-servers", bootstrap, "--to", to]
     limits = ["--delay", "0s", "--stuck", "1s", "--window", "1"]
 
-    assert traces.main([*job, *limits]) == 0
     newest = max(event["timestamp"] for event in told)
     until(lambda: time.time() * 1000 > newest + 2500, "time passes", seconds=10)
     Sender(bootstrap).send(topics.create("later"), [Sent(b"later", headers=TRACED)])

@@ -17,9 +17,12 @@ MOST_STUCK = 100  # records that a report names
 
 def summarize(spark: SparkSession, turns: Turns, start: int | None, end: int | None, window: int) -> Summary:
     """Of the steps from `start` on, up to `end`; the counts of what was put aside are of all time."""
-    if not turns.files.exists(STEPS):
+    done_turns = turns.numbers()
+    if not done_turns or not turns.files.exists(STEPS):
         raise JobError(f"{turns.files.root} has no table of steps: `run` makes it")
-    steps = spark.read.parquet(turns.files.full(STEPS)).withColumn("at", f.unix_millis("at"))
+    # One that died may have left a half behind, which counts when it has been done again.
+    steps = spark.read.parquet(turns.files.full(STEPS)).where(f.col("turn") <= done_turns[-1])
+    steps = steps.withColumn("at", f.unix_millis("at"))
     steps = steps.where(f.col("at") >= start) if start is not None else steps
     steps = steps.where(f.col("at") < end) if end is not None else steps
     steps = frames.with_window(steps, window).persist()

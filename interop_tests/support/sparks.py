@@ -18,7 +18,7 @@ FLUSH_SECONDS = 30.0
 
 
 # Compiling a plan costs more than it saves.
-_FOR_FEW_ROWS = {
+FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -29,8 +29,8 @@ _FOR_FEW_ROWS = {
 @contextmanager
 def for_few_rows(spark: SparkSession) -> Iterator[None]:
     """Spark with settings for frames of a few rows."""
-    before = {name: spark.conf.get(name) for name in _FOR_FEW_ROWS}
-    for name, value in _FOR_FEW_ROWS.items():
+    before = {name: spark.conf.get(name) for name in FOR_FEW_ROWS}
+    for name, value in FOR_FEW_ROWS.items():
         spark.conf.set(name, value)
     yield
     for name, found in before.items():
@@ -134,3 +134,10 @@ def _row(row: Any) -> Produced:
 
 def _bytes(value: bytearray | None) -> bytes | None:
     return None if value is None else bytes(value)
+
+
+def figures(ordered: Sequence[int]) -> dict[str, int]:
+    """By hand, what the numbers of a stage are: percentiles are values that occurred."""
+    ranks = {"p50": 50, "p95": 95, "p99": 99}
+    found = {name: ordered[-(-len(ordered) * rank // 100) - 1] for name, rank in ranks.items()}
+    return {"count": len(ordered), **found, "max": ordered[-1]}
