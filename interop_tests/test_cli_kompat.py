@@ -147,15 +147,36 @@ def test_what_a_killed_broker_left_is_read_and_checked(start_broker: StartBroker
     assert kompat.json("doctor", broker.data)["healthy"] is True
     assert contents(broker.data) == before
     _damage(kompat, broker.data, tmp_path / "copy")
+    broker.start()
+    broker.stop()  # what was in the write-ahead log is in tables now
+    _damage_tables(kompat, broker.data, tmp_path / "tables")
+
+
+def flip(path: Path, place: int) -> None:
+    changed = bytearray(path.read_bytes())
+    changed[place] ^= 0xFF
+    path.write_bytes(changed)
+
+
+def _damage_tables(kompat: Command, data: str, copy: Path) -> None:
+    """A byte of each, one after the other: records are in one of them only."""
+    shutil.copytree(data, copy)
+    tables = list((copy / "db").glob("*.sst"))
+    assert tables
+    for table in tables:
+        flip(table, 10)
+        done = kompat.run("doctor", str(copy))
+        assert done.returncode == 1, table
+        assert table.name in done.stdout.decode()
+        flip(table, 10)
+    assert kompat.json("doctor", str(copy))["healthy"] is True
 
 
 def _damage(kompat: Command, data: str, copy: Path) -> None:
     """A byte of a copy, then its write-ahead log."""
     shutil.copytree(data, copy)
     [value] = [path for path in (copy / "values").rglob("*") if path.is_file()]
-    changed = bytearray(value.read_bytes())
-    changed[-1] ^= 0xFF
-    value.write_bytes(changed)
+    flip(value, -1)
 
     done = kompat.run("doctor", str(copy), "--json")
     [wrong] = [each for each in json.loads(done.stdout)["findings"] if each["level"] == "wrong"]
@@ -164,8 +185,12 @@ def _damage(kompat: Command, data: str, copy: Path) -> None:
     assert "copy" in wrong["advice"]
     assert kompat.run("dump-log", str(copy), "orders/1").returncode == 1
 
-    for log in (copy / "db").glob("*.log"):
-        log.unlink()
+    [log] = [path for path in (copy / "db").glob("*.log") if path.stat().st_size]
+    flip(log, 100)
+    done = kompat.run("doctor", str(copy))
+    assert done.returncode == 1
+    assert "is damaged" in done.stdout.decode()  # the broker would not start either
+    log.unlink()
     done = kompat.run("doctor", str(copy))
     assert done.returncode == 1
     assert "write-ahead log is missing" in done.stdout.decode()

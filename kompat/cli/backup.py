@@ -85,7 +85,9 @@ def _verify(given: argparse.Namespace) -> int | None:
         raise CommandError(str(error)) from None
     faults: list[str] = []
     partitions = batches = 0
-    with DataDirectory(str(directory)) as data:
+    with DataDirectory(str(directory), is_strict=True) as data:
+        for _ in data.read_all():
+            pass
         for each in data.partitions():
             partitions += 1
             for found in data.batches(each.log):

@@ -22,6 +22,7 @@ from kompat.types import LogId
 
 METADATA: Final = LogId(UUID(int=1), 0)
 METADATA_NAME: Final = "__cluster_metadata"
+KEYS_AT_ONCE: Final = 10_000
 _HEADER_BYTES: Final = 61
 
 
@@ -71,7 +72,9 @@ def holder(directory: str) -> str | None:
 class DataDirectory:
     """Used as a context manager. Raises CommandError where there is nothing to read, or somebody else works there."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, is_strict: bool = False) -> None:
+        """`is_strict`: a write-ahead log that is damaged before its end is an error, as for a broker that was not cut
+        short with its machine; else what comes before the damage is read."""
         self.directory = directory
         self._database_path = os.path.join(directory, "db")
         if not os.path.isdir(self._database_path):
@@ -81,7 +84,7 @@ class DataDirectory:
             raise CommandError(f"a broker works in {directory} (process {process}): stop it, or give a copy")
         self._scratch = tempfile.TemporaryDirectory(prefix="kompat-")  # RocksDB has to write its own log somewhere
         try:
-            self._db = _open(self._database_path, self._scratch.name)
+            self._db = _open(self._database_path, self._scratch.name, is_strict=is_strict)
             self._families = {name: self._db.get_column_family(name) for name in FAMILIES}
         except Exception as error:  # noqa: BLE001 - RocksDB has no other
             self._scratch.cleanup()
@@ -110,6 +113,20 @@ class DataDirectory:
             yield log
             iterator.seek(keys.log_end(log))
         self._checked(iterator)
+
+    def read_all(self) -> Iterator[int]:
+        """Every block of every table, so that one that is damaged is found: how many keys there have been so far, now and then."""
+        count = 0
+        for family in (self._db, *self._families.values()):
+            iterator = family.iter()
+            iterator.seek_to_first()
+            while iterator.valid():
+                count += 1
+                if count % KEYS_AT_ONCE == 0:
+                    yield count
+                iterator.next()
+            self._checked(iterator)
+        yield count
 
     def partitions(self) -> list[Named]:
         """Every log, by name."""
@@ -233,10 +250,12 @@ def _read_at(path: str, place: int, size: int) -> bytes | None:
     return found if found else None
 
 
-def _open(directory: str, scratch: str) -> Any:
-    from rocksdict import AccessType, Options, Rdict
+def _open(directory: str, scratch: str, *, is_strict: bool) -> Any:
+    from rocksdict import AccessType, DBRecoveryMode, Options, Rdict
 
     options = Options(raw_mode=True)
+    if is_strict:
+        options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     options.set_db_log_dir(scratch)
     options.set_paranoid_checks(True)
     options.set_max_open_files(256)

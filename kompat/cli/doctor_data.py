@@ -11,7 +11,7 @@ from typing import Final
 
 from kompat.cli.command import CommandError
 from kompat.cli.data_dir import DataDirectory, holder
-from kompat.cli.findings import Finding, fine, warning, wrong
+from kompat.cli.findings import Finding, Level, fine, warning, wrong
 from kompat.cli.output import size_text, time_text
 from kompat.cli.progress import Progress
 from kompat.errors import DamagedData
@@ -52,9 +52,10 @@ def examine(directory: str) -> Iterator[Finding]:
         )
         return
     yield fine("lock", "no broker works here")
-    yield _ending(path)
+    ending = _ending(path)
+    yield ending
     yield from _write_ahead_log(path)
-    yield from _contents(directory)
+    yield from _contents(directory, is_strict=ending.level is Level.FINE)
 
 
 # -- around it ---------------------------------------------------------------------------------------------------------
@@ -150,10 +151,13 @@ def _write_ahead_log(path: Path) -> Iterator[Finding]:
         )
 
 
-def _contents(directory: str) -> Iterator[Finding]:
+def _contents(directory: str, *, is_strict: bool) -> Iterator[Finding]:
     try:
-        with DataDirectory(directory) as data:
-            yield fine("database", "it opens")
+        with DataDirectory(directory, is_strict=is_strict) as data:
+            with Progress("reading keys") as progress:
+                for count in data.read_all():
+                    progress.to(count)
+            yield fine("database", f"it opens, and all of its {count} keys can be read")
             yield from _logs(data)
     except CommandError as error:
         yield wrong("database", str(error), "restore the directory from a copy")
