@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -80,27 +80,26 @@ class Message(Answer):
 
 
 def message(partition: int, record: Record) -> Message:
-    key, key_encoding = shown(record.key)
-    value, encoding = shown(record.value)
     return Message(
         partition=partition,
         offset=record.offset,
         timestamp=record.timestamp,
-        key=key,
-        key_encoding=key_encoding,
-        value=value,
-        encoding=encoding,
-        headers=header_shapes(record),
         size=size_of(record),
+        **content(record),
     )
 
 
-def header_shapes(record: Record) -> list[HeaderShape]:
-    found = []
-    for name, raw in record.headers:
-        value, encoding = shown(raw)
-        found.append(HeaderShape(name=name, value=value, encoding=encoding))
-    return found
+def content(record: Record) -> dict[str, Any]:
+    """The fields that all shapes of a record have: key, value, headers, and how to read them."""
+    key, key_encoding = shown(record.key)
+    value, encoding = shown(record.value)
+    headers = [_header(name, raw) for name, raw in record.headers]
+    return {"key": key, "key_encoding": key_encoding, "value": value, "encoding": encoding, "headers": headers}
+
+
+def _header(name: str, raw: bytes | None) -> HeaderShape:
+    value, encoding = shown(raw)
+    return HeaderShape(name=name, value=value, encoding=encoding)
 
 
 def size_of(record: Record) -> int:

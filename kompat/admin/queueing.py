@@ -8,10 +8,10 @@ from typing import Annotated, NamedTuple
 from msgspec import UNSET, Meta, UnsetType
 
 from kompat.admin.access import charge, may_take
-from kompat.admin.messages import HeaderShape, header_shapes, size_of
+from kompat.admin.messages import HeaderShape, content, size_of
 from kompat.admin.problems import ProblemShape, problem_of
 from kompat.admin.route import Call
-from kompat.admin.shapes import Answer, Encoding, shown
+from kompat.admin.shapes import Answer, Encoding
 from kompat.cluster.queue_rules import SOURCE
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.headers import priority_of
@@ -83,23 +83,17 @@ class QueueName(NamedTuple):
 
 def delivered(call: Call, delivery: Delivery) -> Delivered:
     record = delivery.record
-    key, key_encoding = shown(record.key)
-    value, encoding = shown(record.value)
     return Delivered(
         receipt=delivery.receipt,
         topic=delivery.topic,
         partition=delivery.partition,
         offset=record.offset,
         timestamp=record.timestamp,
-        key=key,
-        key_encoding=key_encoding,
-        value=value,
-        encoding=encoding,
-        headers=header_shapes(record),
         priority=priority_of(record.headers),
         delivery_count=delivery.deliveries,
         lock_ms=delivery.lock_ms,
         locked_until=call.services.clock.now() + delivery.lock_ms,
+        **content(record),
     )
 
 

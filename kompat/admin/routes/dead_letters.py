@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from kompat.admin.access import may_read, may_write
-from kompat.admin.messages import HeaderShape, PartitionNumber, header_shapes
+from kompat.admin.messages import HeaderShape, PartitionNumber, content
 from kompat.admin.problems import invalid
 from kompat.admin.producing import partitions_of
 from kompat.admin.route import Call, Route
@@ -25,7 +25,6 @@ from kompat.admin.shapes import (
     Time,
     millis,
     page,
-    shown,
 )
 from kompat.errors import KafkaError
 from kompat.extensions.dead_letter_service import PREFIX
@@ -158,8 +157,6 @@ async def browse(call: Call) -> Page[DeadLetter]:
 
 
 def _letter(letter: Letter) -> DeadLetter:
-    key, key_encoding = shown(letter.record.key)
-    value, encoding = shown(letter.record.value)
     told = letter.origin
     origin = None
     if told is not None:
@@ -178,11 +175,7 @@ def _letter(letter: Letter) -> DeadLetter:
         origin=origin,
         redrives=letter.redrives,
         is_redriven=letter.is_redriven,
-        key=key,
-        key_encoding=key_encoding,
-        value=value,
-        encoding=encoding,
-        headers=header_shapes(letter.record),
+        **content(letter.record),
     )
 
 
@@ -241,41 +234,21 @@ def _time(given: int | str | None, field: str) -> Millis | None:
 
 ROUTES = [
     Route(
-        method="GET",
-        path="/v1/dead-letters",
-        handle=list_topics,
-        summary="List the topics of dead letters",
-        tag="dead letters",
-        query=PageQuery,
-        answer=Page[LetterTopic],
+        method="GET", path="/v1/dead-letters", handle=list_topics, summary="List the topics of dead letters",
+        tag="dead letters", query=PageQuery, answer=Page[LetterTopic],
     ),
     Route(
-        method="GET",
-        path="/v1/dead-letters/{topic}/messages",
-        handle=browse,
-        summary="Browse dead letters, with whence they come and why they are here",
-        tag="dead letters",
-        query=LettersQuery,
-        answer=Page[DeadLetter],
+        method="GET", path="/v1/dead-letters/{topic}/messages", handle=browse,
+        summary="Browse dead letters, with whence they come and why they are here", tag="dead letters",
+        query=LettersQuery, answer=Page[DeadLetter],
     ),
     Route(
-        method="POST",
-        path="/v1/dead-letters/{topic}/redrive",
-        handle=redrive,
-        summary="Put the records of dead letters back where they come from",
-        tag="dead letters",
-        body=Redrive,
-        answer=Redriven,
-        problems=(507,),
+        method="POST", path="/v1/dead-letters/{topic}/redrive", handle=redrive,
+        summary="Put the records of dead letters back where they come from", tag="dead letters", body=Redrive,
+        answer=Redriven, problems=(507,),
     ),
     Route(
-        method="POST",
-        path="/v1/dead-letters/{topic}/purge",
-        handle=purge,
-        summary="Delete dead letters for good",
-        tag="dead letters",
-        body=Purge,
-        answer=Purged,
-        problems=(507,),
+        method="POST", path="/v1/dead-letters/{topic}/purge", handle=purge, summary="Delete dead letters for good",
+        tag="dead letters", body=Purge, answer=Purged, problems=(507,),
     ),
-]
+]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType, structs
 
 from kompat.admin.access import may_read, may_write
-from kompat.admin.messages import Duration, HeaderShape, PartitionNumber, duration, header_shapes
+from kompat.admin.messages import Duration, HeaderShape, PartitionNumber, content, duration
 from kompat.admin.problems import invalid
 from kompat.admin.producing import partitions_of
 from kompat.admin.route import Call, Route
@@ -25,7 +25,6 @@ from kompat.admin.shapes import (
     millis,
     page,
     rfc3339,
-    shown,
 )
 from kompat.admin.turns import turn_of
 from kompat.errors import ErrorCode, KafkaError
@@ -103,8 +102,6 @@ class DelayedTopic(DelayFigures, kw_only=True):
 
 
 def _shape(each: Scheduled) -> DelayedMessage:
-    key, key_encoding = shown(each.record.key)
-    value, encoding = shown(each.record.value)
     return DelayedMessage(
         topic=each.topic,
         partition=each.partition,
@@ -114,11 +111,7 @@ def _shape(each: Scheduled) -> DelayedMessage:
         state="undecided" if each.is_undecided else "waiting",
         schedule_id=each.schedule_id,
         timestamp=each.record.timestamp,
-        key=key,
-        key_encoding=key_encoding,
-        value=value,
-        encoding=encoding,
-        headers=header_shapes(each.record),
+        **content(each.record),
     )
 
 
@@ -216,67 +209,35 @@ def figures(found: DelayStatistics) -> DelayFigures:
 
 ROUTES = [
     Route(
-        method="GET",
-        path="/v1/delayed",
-        handle=list_topics,
-        summary="List the topics that something waits in",
-        tag="delayed",
-        query=PageQuery,
-        answer=Page[DelayedTopic],
+        method="GET", path="/v1/delayed", handle=list_topics, summary="List the topics that something waits in",
+        tag="delayed", query=PageQuery, answer=Page[DelayedTopic],
     ),
     Route(
-        method="GET",
-        path="/v1/topics/{topic}/delayed",
-        handle=list_delayed,
-        summary="List what waits for its time, first what is due first",
-        tag="delayed",
-        query=DelayedQuery,
+        method="GET", path="/v1/topics/{topic}/delayed", handle=list_delayed,
+        summary="List what waits for its time, first what is due first", tag="delayed", query=DelayedQuery,
         answer=Page[DelayedMessage],
     ),
     Route(
-        method="GET",
-        path="/v1/topics/{topic}/delayed/timeline",
-        handle=timeline,
-        summary="Count what is due when",
-        tag="delayed",
-        query=TimelineQuery,
-        answer=DueTimeline,
+        method="GET", path="/v1/topics/{topic}/delayed/timeline", handle=timeline, summary="Count what is due when",
+        tag="delayed", query=TimelineQuery, answer=DueTimeline,
     ),
     Route(
-        method="GET",
-        path="/v1/topics/{topic}/delayed/{partition}/{offset}",
-        handle=get_delayed,
-        summary="Inspect a message that waits",
-        tag="delayed",
-        answer=DelayedMessage,
+        method="GET", path="/v1/topics/{topic}/delayed/{partition}/{offset}", handle=get_delayed,
+        summary="Inspect a message that waits", tag="delayed", answer=DelayedMessage,
     ),
     Route(
-        method="DELETE",
-        path="/v1/topics/{topic}/delayed/{partition}/{offset}",
-        handle=cancel,
-        summary="Cancel a message that waits: it is not delivered",
-        tag="delayed",
-        answer=DelayedMessage,
+        method="DELETE", path="/v1/topics/{topic}/delayed/{partition}/{offset}", handle=cancel,
+        summary="Cancel a message that waits: it is not delivered", tag="delayed", answer=DelayedMessage,
         problems=(507,),
     ),
     Route(
-        method="PATCH",
-        path="/v1/topics/{topic}/delayed/{partition}/{offset}",
-        handle=reschedule,
-        summary="Deliver a message that waits at another time",
-        tag="delayed",
-        body=NewTime,
-        answer=DelayedMessage,
+        method="PATCH", path="/v1/topics/{topic}/delayed/{partition}/{offset}", handle=reschedule,
+        summary="Deliver a message that waits at another time", tag="delayed", body=NewTime, answer=DelayedMessage,
         problems=(507,),
     ),
     Route(
-        method="GET",
-        path="/v1/delayed/statistics",
-        handle=statistics,
-        summary="Count what waits, in a topic or in all",
-        tag="delayed",
-        query=StatisticsQuery,
-        answer=DelayFigures,
+        method="GET", path="/v1/delayed/statistics", handle=statistics,
+        summary="Count what waits, in a topic or in all", tag="delayed", query=StatisticsQuery, answer=DelayFigures,
         problems=(404,),
     ),
-]
+]  # fmt: skip

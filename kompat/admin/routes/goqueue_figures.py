@@ -122,22 +122,14 @@ async def reliability(call: Call) -> ReliabilityFigures:
 
 ROUTES = [
     Route(
-        method="GET", path="/v1/delay/stats", handle=delays, summary="Count what waits", tag=TAG, answer=DelayFigures
+        method="GET", path="/v1/delay/stats", handle=delays, summary="Count what waits", tag=TAG, answer=DelayFigures,
     ),
     Route(
-        method="GET",
-        path="/v1/priority/stats",
-        handle=priorities,
-        summary="Count what waits in lanes, by priority",
-        tag=TAG,
-        answer=PriorityFigures,
+        method="GET", path="/v1/priority/stats", handle=priorities, summary="Count what waits in lanes, by priority",
+        tag=TAG, answer=PriorityFigures,
     ),
     Route(
-        method="GET",
-        path="/v1/reliability/stats",
-        handle=reliability,
-        summary="Count what is in flight, comes again, or is a dead letter",
-        tag=TAG,
-        answer=ReliabilityFigures,
+        method="GET", path="/v1/reliability/stats", handle=reliability,
+        summary="Count what is in flight, comes again, or is a dead letter", tag=TAG, answer=ReliabilityFigures,
     ),
-]
+]  # fmt: skip

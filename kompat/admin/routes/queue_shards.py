@@ -76,13 +76,7 @@ def _partitions(call: Call, name: str) -> Any:
 
 ROUTES = [
     Route(
-        method="GET",
-        path="/shards-info",
-        handle=shards_info,
-        summary="Tell which brokers have which partitions",
-        tag=TAG,
-        query=ShardsQuery,
-        answer=Shards,
-        problems=(404,),
+        method="GET", path="/shards-info", handle=shards_info, summary="Tell which brokers have which partitions",
+        tag=TAG, query=ShardsQuery, answer=Shards, problems=(404,),
     ),
-]
+]  # fmt: skip

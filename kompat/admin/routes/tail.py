@@ -115,13 +115,8 @@ def _id(positions: dict[int, int]) -> bytes:
 
 ROUTES = [
     Route(
-        method="GET",
-        path="/v1/topics/{topic}/tail",
-        handle=tail,
-        summary="Follow a topic by server-sent events",
+        method="GET", path="/v1/topics/{topic}/tail", handle=tail, summary="Follow a topic by server-sent events",
         description="Every event is a message. A client that comes again with Last-Event-ID goes on where it stood.",
-        tag="messages",
-        query=TailQuery,
-        media=EVENTS,
-    )
-]
+        tag="messages", query=TailQuery, media=EVENTS,
+    ),
+]  # fmt: skip
