@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
@@ -122,7 +123,7 @@ def test_an_empty_topic_gives_no_rows(spark: SparkSession, bootstrap: str, topic
 
 
 def test_only_committed_records_are_read_where_that_is_wanted(
-    spark: SparkSession, bootstrap: str, topics: Topics
+    spark: SparkSession, bootstrap: str, topics: Topics, streams: Streams
 ) -> None:
     topic = topics.create("transactions")
     writer = transactional(bootstrap, fresh_name("id"))
@@ -132,9 +133,12 @@ def test_only_committed_records_are_read_where_that_is_wanted(
         writer.flush()
         writer.commit_transaction() if commits else writer.abort_transaction()
 
-    committed = source(spark, bootstrap, subscribe=topic, **{"kafka.isolation.level": "read_committed"})
+    options = {"subscribe": topic, "startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
 
-    assert [record.value for record in rows(committed)] == [b"value 0", b"value 2"]
+    assert [record.value for record in rows(source(spark, bootstrap, **options))] == [b"value 0", b"value 2"]
+    query = streams.collect(stream(spark, bootstrap, **options), "committed", availableNow=True)
+    assert query.awaitTermination(QUERY_SECONDS)
+    assert [record.value for record in streams.rows("committed")] == [b"value 0", b"value 2"]
     everything = source(spark, bootstrap, subscribe=topic)
     assert [record.value for record in rows(everything)] == [b"value 0", b"value 1", b"value 2", b"value 3"]
 
@@ -173,18 +177,38 @@ def test_a_compacted_topic_gives_what_is_left(
         max_compaction_lag_ms=100,
         delete_retention_ms=0,
     )
-    sender.send(topic, [Sent(b"old %d" % number, b"key %d" % (number % 5)) for number in range(50)])
-    last = sender.send(topic, [Sent(b"new %d" % number, b"key %d" % number) for number in range(5)])
+    produced = sender.send(topic, [Sent(b"old %d" % number, b"key %d" % (number % 5)) for number in range(50)])
+    produced += sender.send(topic, [Sent(b"new %d" % number, b"key %d" % number) for number in range(5)])
 
     def is_compacted() -> bool:
-        sender.send(topic, [Sent(b"rolls the segment", b"other")])
+        produced.extend(sender.send(topic, [Sent(b"rolls the segment", b"other")]))
         return len(rows(source(spark, bootstrap, subscribe=topic))) < 50
 
     until(is_compacted, "the topic is compacted", seconds=60)
     found = rows(source(spark, bootstrap, subscribe=topic))
 
-    assert set(last) <= set(found)
-    assert [record.offset for record in found] == sorted({record.offset for record in found})
+    newest = {record.key: record for record in produced}
+    assert set(newest.values()) <= set(found)
+    assert found == [record for record in produced if record in set(found)]  # as they were, in their order, none twice
+
+
+def test_batches_without_records_are_passed_over(
+    spark: SparkSession, bootstrap: str, broker: AnyBroker, topics: Topics, sender: Sender, streams: Streams
+) -> None:
+    """Their records are delayed; the log ends with such a batch, and with another one from one read to the next."""
+    if not broker.is_ours:
+        pytest.skip("Apache Kafka does not delay")
+    topic = topics.create("empty")
+    records: list[Produced] = []
+    for turn in range(2):
+        records += sender.send(topic, [Sent(b"%d" % turn)])
+        sender.send(topic, [Sent(b"much later", headers=(("kompat-delay-ms", b"3600000"),)) for _ in range(5)])
+
+        assert rows(source(spark, bootstrap, subscribe=topic)) == records
+        frame = stream(spark, bootstrap, subscribe=topic, startingOffsets="earliest")
+        assert streams.collect(frame, "empty", availableNow=True).awaitTermination(QUERY_SECONDS)
+        assert streams.rows("empty") == records
+    assert [record.offset for record in records] == [0, 6]
 
 
 # -- streams -----------------------------------------------------------------------------------------------------------
@@ -232,6 +256,59 @@ def test_a_stream_takes_what_is_there_in_bounded_batches_and_ends(
     sizes = [progress["numInputRows"] for progress in query.recentProgress]
     assert max(sizes) <= 200
     assert sum(sizes) == len(known.records)
+
+
+def _places(known: Known) -> dict[str, tuple[dict[str, object], list[Produced]]]:
+    """Ways to say what a stream reads, and what that is. Rows of a partition are in the order of their times."""
+    topic, end = known.topic, len(known.records)
+    starts = {str(index): known.of(index)[30 + index].timestamp for index in range(PARTITIONS)}
+    offsets = {topic: {"0": 10, "1": -2, "2": -1}}
+    since = known.records[end // 2].timestamp
+    everything = {"startingOffsets": "earliest"}
+    return {
+        "pattern": ({"subscribePattern": f"{topic}.*", **everything}, known.records),
+        "assigned": ({"assign": {topic: [0, 2]}, **everything}, known.of(0) + known.of(2)),
+        "offsets": ({"subscribe": topic, "startingOffsets": offsets}, known.of(0)[10:] + known.of(1)),
+        "time": (
+            {"subscribe": topic, "startingTimestamp": since},
+            [record for record in known.records if record.timestamp >= since],
+        ),
+        "times": (
+            {"subscribe": topic, "startingOffsetsByTimestamp": {topic: starts}},
+            [record for index in range(PARTITIONS) for record in known.of(index)[30 + index :]],
+        ),
+        "split": ({"subscribe": topic, "minPartitions": 7, **everything}, known.records),
+    }
+
+
+@pytest.mark.parametrize("way", ["pattern", "assigned", "offsets", "time", "times", "split"])
+def test_a_stream_reads_what_it_is_told_to(
+    spark: SparkSession, bootstrap: str, known: Known, streams: Streams, way: str
+) -> None:
+    options, expected = _places(known)[way]
+
+    assert streams.collect(stream(spark, bootstrap, **options), way, availableNow=True).awaitTermination(QUERY_SECONDS)
+
+    assert streams.rows(way) == expected
+
+
+def test_a_stream_that_must_not_lose_records_fails_where_they_were_deleted(
+    spark: SparkSession, bootstrap: str, topics: Topics, sender: Sender, streams: Streams
+) -> None:
+    topic = topics.create("lossy")
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    records = sender.send(topic, [Sent(b"%d" % number) for number in range(20)])
+    frame = stream(spark, bootstrap, **options)
+    assert streams.collect(frame, "lossy", availableNow=True).awaitTermination(QUERY_SECONDS)
+    records += sender.send(topic, [Sent(b"more %d" % number) for number in range(20)])
+    topics.delete_records(topic, 0, before=30)
+
+    with pytest.raises(StreamingQueryException, match=r"(?i)data may have been (lost|missed)|data loss|offset"):
+        streams.collect(stream(spark, bootstrap, **options), "lossy", availableNow=True).awaitTermination(QUERY_SECONDS)
+    assert streams.rows("lossy") == records[:20]  # nothing of what it could not read whole
+    frame = stream(spark, bootstrap, failOnDataLoss="false", **options)
+    assert streams.collect(frame, "lossy", availableNow=True).awaitTermination(QUERY_SECONDS)
+    assert streams.rows("lossy") == records[:20] + records[30:]
 
 
 def test_a_stream_goes_on_from_its_checkpoint(
@@ -335,22 +412,24 @@ def test_a_batch_write_puts_each_row_where_it_asks_to_be(spark: SparkSession, bo
             assert record.headers == (("id", str(number).encode()),)
 
 
-def test_a_stream_copies_a_topic(
+def test_a_stream_writes_each_row_where_it_asks_to_be(
     spark: SparkSession, bootstrap: str, topics: Topics, known: Known, tmp_path: Path
 ) -> None:
-    copy = topics.create("copy", partitions=PARTITIONS)
+    names = [topics.create("copy", partitions=PARTITIONS) for _ in range(2)]
     frame = stream(spark, bootstrap, subscribe=known.topic, startingOffsets="earliest", maxOffsetsPerTrigger=250)
-    writer = frame.select("key", "value", "headers", "partition").writeStream.format("kafka")
-    writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", copy).option("includeHeaders", "true")
+    topic = f.when(f.col("offset") % 2 == 0, names[0]).otherwise(names[1]).alias("topic")
+    writer = frame.select("key", "value", "headers", "partition", topic).writeStream.format("kafka")
+    writer = writer.option("kafka.bootstrap.servers", bootstrap).option("includeHeaders", "true")
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
 
     assert query.awaitTermination(QUERY_SECONDS)
-    copied = rows(source(spark, bootstrap, subscribe=copy))
 
     def content(records: list[Produced]) -> list[object]:
         return sorted((r.partition, r.key or b"", r.value or b"", r.headers) for r in records)
 
-    assert content(copied) == content(known.records)
+    for turn, name in enumerate(names):
+        copied = rows(source(spark, bootstrap, subscribe=name))
+        assert content(copied) == content([record for record in known.records if record.offset % 2 == turn])
 
 
 def test_offsets_of_a_plan_are_those_of_the_broker(
