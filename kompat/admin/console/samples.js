@@ -5,6 +5,23 @@ const SHORTEST = 60_000; // a line of two points a second apart tells nothing
 /** How much time a chart of [[ms, …], …] shows: all there is, but a minute at least. */
 export const lengthOf = (points) => Math.max(SHORTEST, (points.at(-1)?.[0] ?? 0) - (points[0]?.[0] ?? 0));
 
+const MOST_KEPT = 50; // of things that were looked at
+const kept = new Map();
+
+/** What was seen of something as [[ms, …], …], for whoever comes back to its page. Add to it by `sampled`. */
+export function samplesOf(name) {
+  const found = kept.get(name) ?? [];
+  kept.delete(name);
+  kept.set(name, found); // the newest at the end
+  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+  return found;
+}
+
+export function sampled(samples, seen, span) {
+  samples.push([Date.now(), seen]);
+  while (samples[0][0] < Date.now() - span) samples.shift();
+}
+
 export class Samples {
   #samples = [];
 

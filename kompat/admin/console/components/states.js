@@ -13,9 +13,12 @@ export function empty(title, text, ...actions) {
   return h("div", { class: "empty" }, parts, actions.length > 0 ? h("div", { class: "actions" }, actions) : null);
 }
 
+/** What else REST offers is not for people who look at pages. */
+const forPeople = (detail) => detail?.replace(/ (GET|POST) \/v1\/[^.]*\.$/, "");
+
 export function problemBox(problem, retry) {
   const title = problem.title ?? "Something went wrong";
-  const detail = problem.detail ?? problem.message;
+  const detail = forPeople(problem.detail ?? problem.message);
   return h(
     "div",
     { class: "problem", role: "alert" },

@@ -1,4 +1,4 @@
-/** A group: its members, how far behind they are, now and while the page is open; and offsets put elsewhere. */
+/** A group: its members, how far behind they are, now and over time; and offsets put elsewhere. */
 
 import { del, get, path, post } from "../api.js";
 import { confirm, openDialog } from "../components/dialog.js";
@@ -23,7 +23,7 @@ import { numbers, table, tableState } from "../components/table.js";
 import { toast } from "../components/toast.js";
 import { fromInput, number, plural, short, toInput } from "../format.js";
 import { go } from "../router.js";
-import { lengthOf } from "../samples.js";
+import { lengthOf, sampled, samplesOf } from "../samples.js";
 import { h } from "../vdom.js";
 import { groupTone } from "./groups.js";
 
@@ -33,12 +33,11 @@ const MOST_LINES = 3; // topics that have a line of their own
 export default function group(page) {
   const name = page.params.group;
   page.title = `Group ${name}`;
-  const samples = []; // [ms, {topic: lag}]
+  const samples = samplesOf(`group ${name}`); // [ms, {topic: lag}]
   const found = page.resource(
     async (signal) => {
       const told = await get(path`/v1/groups/${name}`, null, { signal });
-      samples.push([Date.now(), lags(told)]);
-      while (samples[0][0] < Date.now() - SPAN) samples.shift();
+      sampled(samples, lags(told), SPAN);
       return told;
     },
     { every: 2000 },
@@ -68,7 +67,7 @@ export default function group(page) {
       (told) => [
         totals(told),
         card(
-          "Lag while this page is open",
+          ["Lag", h("small", null, " while somebody looked")],
           h("line-chart", { label: "Lag", format: short, span: lengthOf(samples), series: lines(samples) }),
         ),
         flushCard("Offsets", offsetsTable(page, offsets, told)),

@@ -6,7 +6,7 @@ import { button, card, figures, head, link, meter, topicLink } from "../componen
 import { show } from "../components/states.js";
 import { takeOne } from "../components/take.js";
 import { number, plural, short } from "../format.js";
-import { lengthOf } from "../samples.js";
+import { lengthOf, sampled, samplesOf } from "../samples.js";
 import { h } from "../vdom.js";
 
 const NAMES = { 9: "critical", 7: "high", 4: "normal", 2: "low", 0: "background" };
@@ -16,12 +16,11 @@ const SPAN = 10 * 60_000;
 export default function queue(page) {
   const { topic, group } = page.params;
   page.title = `Queue ${group}`;
-  const samples = [];
+  const samples = samplesOf(`queue ${topic} ${group}`);
   const found = page.resource(
     async (signal) => {
       const told = await get(path`/v1/queues/${topic}/groups/${group}`, null, { signal });
-      samples.push([Date.now(), told]);
-      while (samples[0][0] < Date.now() - SPAN) samples.shift();
+      sampled(samples, told, SPAN);
       return told;
     },
     { every: 2000 },
@@ -58,7 +57,7 @@ export default function queue(page) {
           card("Deliveries so far, of what is not done", deliveries(told.deliveries ?? {})),
         ),
         card(
-          "While this page is open",
+          ["Over time", h("small", null, " while somebody looked")],
           h("line-chart", {
             label: "Depth",
             format: short,
