@@ -49,7 +49,9 @@ def groups(spark: SparkSession, given: argparse.Namespace) -> int:
         grouped.coalesce(1).write.mode("overwrite").parquet(f"{given.out}/{GROUPS}")
         strange.write.mode("overwrite").parquet(f"{given.out}/{BAD}")
     rows = grouped.toJSON().collect() if given.json else [_line(_COLUMNS), *map(_row, grouped.collect())]
-    print("\n".join(rows))
+    if not grouped.isEmpty():
+        print("\n".join(rows))
+    print(f"dlq: {len(rows) - (not given.json)} groups", file=sys.stderr)
     _tell_strange(strange)
     return 0
 

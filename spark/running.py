@@ -25,6 +25,7 @@ _KNOWN = {
     "UnknownTopicOrPartitionException": "there is no such topic",
     "TimeoutException": "the broker does not answer",
 }
+_NO_CONNECTOR = "Failed to find data source: kafka"
 _OF_CHECKPOINTS = ("JsonParseException", "EOFException", "Incomplete log file", "NumberFormatException")
 
 
@@ -72,10 +73,19 @@ def reason(error: BaseException) -> str | None:
         return line(str(error))
     java = _java(error)
     if java is not None:
-        return line(_root(java))
+        return _of_java(_root(java))
+    kafka: Any = error.args[0] if error.args else None
+    if type(kafka).__name__ == "KafkaError":
+        return line(f"{kafka.str()} ({kafka.name()})")
     if type(error).__module__.startswith(("confluent_kafka", "cimpl", "pyspark", "py4j")):
         return line(str(error))
     return None
+
+
+def _of_java(said: str) -> str:
+    if _NO_CONNECTOR in said:
+        return 'Spark\'s Kafka connector is missing: spark-submit --jars "$(python -m spark.jars --print)" …'
+    return line(said)
 
 
 def _java(error: BaseException) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from interop_tests.support.broker import free_port
 from kompat.archive.manifest import ArchiveError
@@ -41,6 +42,10 @@ class SparkFailureError(Exception):
         (Java("StreamingQueryException", "x", Java("EOFException", None)), "EOFException"),
         (Java("UnknownTopicOrPartitionException", "gone"), "there is no such topic: gone"),
         (
+            Java("AnalysisException", "Failed to find data source: kafka. Please deploy"),
+            'Spark\'s Kafka connector is missing: spark-submit --jars "$(python -m spark.jars --print)" …',
+        ),
+        (
             Java("PythonException", "Traceback (most recent call last):\n  File x\nRuntimeError: not taken: full\n"),
             "not taken: full",
         ),
@@ -53,6 +58,8 @@ def test_the_innermost_cause_is_told_in_a_line(java: Java, told: str) -> None:
 
 def test_what_a_job_says_itself_is_told_and_its_own_faults_are_not_hidden() -> None:
     assert running.reason(ArchiveError("commit 7 is missing")) == "commit 7 is missing"
+    refused = KafkaException(KafkaError(KafkaError.TOPIC_EXCEPTION, "such a name"))
+    assert running.reason(refused) == "such a name (TOPIC_EXCEPTION)"
     assert running.reason(ZeroDivisionError("a bug")) is None
 
 
