@@ -300,7 +300,13 @@ def test_the_doctor_finds_nothing_wrong(kompat: Command) -> None:
     found = kompat.json("doctor", "--no-http")
 
     assert found["healthy"] is True
-    assert {each["about"] for each in found["findings"]} >= {"broker", "advertised address", "leaders", "metadata"}
+    assert {each["about"] for each in found["findings"]} >= {
+        "broker",
+        "advertised address",
+        "leaders",
+        "metadata",
+        "disk",
+    }
 
 
 def test_where_there_is_no_broker_it_is_said_at_once() -> None:

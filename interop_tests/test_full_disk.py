@@ -1,6 +1,7 @@
 """A disk without room: writes are refused, reads are served, and it goes on when there is room again."""
 
 import contextlib
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from interop_tests.conftest import StartBroker
 from interop_tests.support.clients.base import Message
 from interop_tests.support.clients.confluent import Confluent, producer
 from interop_tests.support.codes import Code
+from interop_tests.support.command import Command
 from interop_tests.support.topics import Topics, fresh_name
 from interop_tests.support.wait import until
 from interop_tests.support.wire import Wire, batch
@@ -65,6 +67,9 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers(start_broker: Star
         assert Confluent().watermarks(broker.bootstrap, topic, 0) == (0, taken)
         found = Confluent().consume(broker.bootstrap, topic, 0, start=0, count=taken)
         assert [record.offset for record in found] == list(range(taken))
+        told = json.loads(Command(broker.bootstrap).run("doctor", "--no-http", "--json").stdout)["findings"]
+        [disk] = [each for each in told if each["level"] == "wrong"]
+        assert (disk["about"], "(24.0 MiB) writes are refused" in disk["advice"]) == ("disk", True)
         ballast.unlink()
         until(lambda: wire.produce(topic, batch([b"room again"])).error_code == 0, "writes are taken again")
         assert wire.fetch(topic, taken).high_watermark == taken + 1

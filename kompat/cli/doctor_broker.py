@@ -9,11 +9,13 @@ from contextlib import closing
 from socket import create_connection
 from typing import Any, Final
 
+from kompat.cli import configs
 from kompat.cli.cluster import health, quorum_of
 from kompat.cli.command import CommandError
+from kompat.cli.doctor_data import RESERVE, room
 from kompat.cli.findings import Finding, fine, warning, wrong
 from kompat.cli.http_client import Door, DoorError, door
-from kompat.cli.kafka_client import Kafka, connect, told
+from kompat.cli.kafka_client import Kafka, connect, error_name, told
 
 DIAL_SECONDS: Final = 3.0
 FAR_BEHIND: Final = 1000  # records of metadata
@@ -46,6 +48,7 @@ def _kafka(given: argparse.Namespace) -> Iterator[Finding]:
             yield from _addresses(kafka)
             yield from _partitions(kafka)
             yield from _quorum(kafka)
+            yield from _disks(kafka)
         except KafkaError as error:
             yield wrong("broker", told(error), "look into the broker's log")
 
@@ -102,6 +105,32 @@ def _quorum(kafka: Kafka) -> Iterator[Finding]:
         yield warning("metadata", f"brokers {names} are far behind", "are they running? `kompat cluster raft`")
     else:
         yield fine("metadata", f"{len(replicas)} brokers have it")
+
+
+def _disks(kafka: Kafka) -> Iterator[Finding]:
+    from kafka.errors import KafkaError
+    from kafka.protocol.admin import DescribeLogDirsRequest
+
+    for broker in kafka.cluster()["brokers"]:
+        number = broker["broker_id"]
+        try:
+            answer = kafka.ask(DescribeLogDirsRequest(topics=[]), number)
+        except KafkaError:  # it is down, which is told already
+            continue
+        for each in answer.results:
+            if each.error_code:
+                told = f"broker {number} cannot use {each.log_dir}: {error_name(each.error_code)}"
+                yield wrong("disk", told, "look into the broker's log")
+            elif each.total_bytes > 0:  # brokers before 3.3 do not tell
+                yield room(f"broker {number} has ", each.usable_bytes, each.total_bytes, _reserve(kafka, number))
+
+
+def _reserve(kafka: Kafka, broker: int) -> int:
+    try:
+        told = {each["name"]: each["value"] for each in configs.describe(kafka, "broker", str(broker))}
+    except CommandError:  # not everybody may ask that
+        return RESERVE
+    return int(told.get("kompat.disk.reserve.bytes") or RESERVE)
 
 
 # -- the HTTP door -----------------------------------------------------------------------------------------------------

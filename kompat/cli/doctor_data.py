@@ -71,18 +71,20 @@ def _access(path: Path) -> Iterator[Finding]:
 
 def _disk(path: Path) -> Iterator[Finding]:
     usage = shutil.disk_usage(path)
-    told = f"{size_text(usage.free)} of {size_text(usage.total)} free"
-    if usage.free < RESERVE:
-        yield wrong(
-            "disk", told, "below kompat.disk.reserve.bytes (64 MiB) writes are refused: make room, or shorten retention"
-        )
-    elif usage.free < COMFORT:
-        yield warning("disk", told, "make room soon, or shorten retention")
-    else:
-        yield fine("disk", told)
+    yield room("", usage.free, usage.total)
     nodes = os.statvfs(path)
     if nodes.f_files and nodes.f_favail * 100 < nodes.f_files:
         yield warning("inodes", f"{nodes.f_favail} of {nodes.f_files} free", "a segment is a file: remove small files")
+
+
+def room(whose: str, free: int, total: int, reserve: int = RESERVE) -> Finding:
+    told = f"{whose}{size_text(free)} of {size_text(total)} free"
+    if free < reserve:
+        limit = f"below kompat.disk.reserve.bytes ({size_text(reserve)}) writes are refused"
+        return wrong("disk", told, f"{limit}: make room, or shorten retention")
+    if free < COMFORT:
+        return warning("disk", told, "make room soon, or shorten retention")
+    return fine("disk", told)
 
 
 def _file_limit() -> Iterator[Finding]:
