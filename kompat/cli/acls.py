@@ -79,9 +79,10 @@ def _add_filter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="only from this address (*)")
     parser.add_argument("--operation", choices=list(OPERATIONS), action="append", help="may be repeated")
     what = parser.add_mutually_exclusive_group()
-    for kind in ("topic", "group", "transactional-id", "user"):
-        dest = "of_user" if kind == "user" else kind.replace("-", "_")
-        what.add_argument(f"--{'for-user' if kind == 'user' else kind}", metavar="NAME", dest=dest)
+    what.add_argument("--topic", metavar="NAME", help="this topic; * for all")
+    what.add_argument("--group", metavar="NAME", help="this group")
+    what.add_argument("--transactional-id", metavar="NAME", help="producers of this transactional id")
+    what.add_argument("--for-user", metavar="NAME", dest="of_user", help="this user's own credentials and tokens")
     what.add_argument("--cluster", action="store_true", help="the cluster itself")
     parser.add_argument("--prefix", action="store_true", help="the name is what names begin with")
 

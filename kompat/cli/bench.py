@@ -95,8 +95,8 @@ def _add(inner: Parsers, name: str, summary: str, records: int, work: Any) -> No
     parser.add_argument("--size", type=count, default=100, metavar="BYTES", help="of each (100)")
     if name != "latency":
         parser.add_argument("--batch", type=count, default=1000, metavar="N", help="records of a batch (1000)")
-        parser.add_argument("--compression", choices=list(requests.CODECS), default="none")
-    parser.add_argument("--acks", choices=list(ACKS), default="all")
+        parser.add_argument("--compression", choices=list(requests.CODECS), default="none", help="of batches (none)")
+    parser.add_argument("--acks", choices=list(ACKS), default="all", help="who has to have a record (all)")
     add_json(parser)
     add_kafka(parser)
     runs(parser, lambda given: _run(given, work))

@@ -67,7 +67,7 @@ def add(commands: Parsers, summary: str) -> None:
         "kompat queue stats jobs --group workers --json",
     )
     stats.add_argument("topic", nargs="?")
-    stats.add_argument("--group", metavar="ID")
+    stats.add_argument("--group", metavar="ID", help="only this share group")
 
 
 def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str) -> argparse.ArgumentParser:

@@ -87,6 +87,11 @@ def test_every_command_has_examples_that_it_understands(leaf: argparse.ArgumentP
                 parser_of(words[0]).parse_args(words)
 
 
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.prog)
+def test_every_flag_says_what_it_is_for(leaf: argparse.ArgumentParser) -> None:
+    assert [action.option_strings for action in leaf._actions if action.option_strings and not action.help] == []
+
+
 def test_help_can_be_printed_in_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """argparse takes a percent sign in a help text for a mistake, but not before it is asked."""
     for width in ("40", "120"):
