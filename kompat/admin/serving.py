@@ -115,6 +115,7 @@ class Connection(HttpToolsProtocol):
         self._head_due = serving.loop.time() + serving.head_seconds
         self._head_bytes = 0
         self._has_head = False  # of the request that is under way
+        self._is_body_due = False  # of it: some answers are there before they have read it
         self._unread_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -153,14 +154,28 @@ class Connection(HttpToolsProtocol):
             raise ValueError("the head is too long")  # the parser takes it for a malformed request
 
     def on_headers_complete(self) -> None:
-        self._has_head = True
+        self._has_head = self._is_body_due = True
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._is_body_due = False
+        self._begin_anew()
+
     def on_response_complete(self) -> None:
-        self._head_due = self.loop.time() + self._serving.head_seconds
-        self._head_bytes = 0
-        self._has_head = False
         super().on_response_complete()
+        self._begin_anew()
+
+    @property
+    def _is_answered(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _begin_anew(self) -> None:
+        """With the next head, once the request is answered and its body is gone by, for which there is as much time."""
+        if self._is_answered:
+            self._head_due = self.loop.time() + self._serving.head_seconds
+            self._head_bytes = 0
+            self._has_head = self._is_body_due
 
     def send_400_response(self, msg: str) -> None:
         """To what is not HTTP, or has too long a head."""
@@ -184,5 +199,6 @@ class Connection(HttpToolsProtocol):
 
     def check(self, now: float) -> None:
         is_unread = self._unread_since is not None and now > self._unread_since + self._serving.unread_seconds
-        if (not self._has_head and now > self._head_due) or is_unread:
+        is_late = now > self._head_due and (not self._has_head or self._is_answered)
+        if is_late or is_unread:
             self.transport.abort()

@@ -1,7 +1,9 @@
 """From a request to an answer, without a broker."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +12,7 @@ import httpx
 import pytest
 
 from kompat.admin.app import Application
+from kompat.admin.door import _listening
 from kompat.admin.limits import Bodies
 from kompat.admin.requests import Requests
 from kompat.admin.route import Call, Route
@@ -245,22 +248,46 @@ async def test_streams_are_bounded(application: Application, client: httpx.Async
     assert application.streams.count == 0
 
 
-async def test_who_does_not_get_on_is_cut_off() -> None:
-    from kompat.admin.door import _listening
-
+@asynccontextmanager
+async def connected(head_seconds: float) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     bound = _listening("127.0.0.1", 0)
-    serving = Serving(served(), 10, head_seconds=0.05)
+    serving = Serving(served(), 10, head_seconds=head_seconds)
     await serving.start(bound)
     try:
         reader, writer = await asyncio.open_connection(*bound.getsockname())
-        writer.write(b"GET /wait HTTP/1.1\r\nhost: x\r\nx: ")
-
-        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-            await asyncio.wait_for(reader.readexactly(1), 30)
-        writer.close()
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
     finally:
         await serving.close(1)
         bound.close()
+
+
+UNREAD = (
+    b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n"  # it is answered before its body is there
+)
+
+
+@pytest.mark.parametrize("sent", [b"GET /wait HTTP/1.1\r\nhost: x\r\nx: ", UNREAD + b"x"], ids=["head", "unread body"])
+async def test_who_does_not_get_on_is_cut_off(sent: bytes) -> None:
+    async with connected(0.05) as (reader, writer):
+        writer.write(sent)
+        with contextlib.suppress(ConnectionError):
+            left = await asyncio.wait_for(reader.read(), 30)  # until it is closed
+            assert b"problem:not-http" not in left
+
+
+async def test_an_answer_that_comes_before_its_body_is_read_does_not_end_the_connection() -> None:
+    async with connected(30) as (reader, writer):
+        writer.write(UNREAD)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 404")
+        for _ in range(100):  # longer than any head
+            writer.write(b"x" * 1000)
+            await writer.drain()
+        writer.write(b"GET /broken HTTP/1.1\r\nhost: x\r\n\r\n")
+        await asyncio.wait_for(reader.readuntil(b"HTTP/1.1 "), 30)  # behind the first answer
+        assert (await reader.readline()).startswith(b"500")
 
 
 @pytest.mark.parametrize(
