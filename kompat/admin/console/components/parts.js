@@ -1,5 +1,6 @@
 /** The small parts that pages are made of. */
 
+import { number } from "../format.js";
 import { h } from "../vdom.js";
 import { to } from "../router.js";
 import { icon } from "./icons.js";
@@ -189,6 +190,20 @@ export function meter(value, most, { tone = "", label = null } = {}) {
   if (label) Object.assign(props, { role: "img", "aria-label": label });
   else props["aria-hidden"] = "true";
   return h("span", props, h("span", { style: { width: `${(part * 100).toFixed(2)}%` } }));
+}
+
+/** Bars one below the other, against the longest: [text, count, label, tone]. */
+export function bars(items) {
+  const most = Math.max(1, ...items.map(([, count]) => count));
+  return h(
+    "div",
+    { class: "bars" },
+    items.map(([text, count, label, tone]) => [
+      h("span", null, text),
+      meter(count, most, { label, tone }),
+      h("span", { class: "number" }, number(count)),
+    ]),
+  );
 }
 
 export function definitions(items) {

@@ -3,12 +3,12 @@
 import { all, get, path, post } from "../api.js";
 import { clusterFigures } from "../components/cluster-figures.js";
 import { accepted, cancelMove, moveDialog } from "../components/move.js";
-import { badge, button, card, checkbox, flushCard, head, link, meter, search, topicLink } from "../components/parts.js";
+import { badge, bars, button, card, checkbox, flushCard, head, link, search, topicLink } from "../components/parts.js";
 import { raftTable } from "../components/raft-table.js";
 import { show } from "../components/states.js";
 import { numbers, table, tableState } from "../components/table.js";
 import { attempt } from "../components/toast.js";
-import { number, plural } from "../format.js";
+import { plural } from "../format.js";
 import { go } from "../router.js";
 import { h } from "../vdom.js";
 
@@ -111,19 +111,8 @@ function brokersTable(page, state, told) {
 
 function balance({ brokers }) {
   if (brokers.length < 2) return null;
-  const most = Math.max(1, ...brokers.map((each) => each.leads));
-  return card(
-    "Who leads how much",
-    h(
-      "div",
-      { class: "bars" },
-      brokers.map((each) => [
-        h("span", null, `broker ${each.id}`),
-        meter(each.leads, most, { label: `Broker ${each.id} leads ${plural(each.leads, "partition")}` }),
-        h("span", { class: "number" }, number(each.leads)),
-      ]),
-    ),
-  );
+  const told = ({ id, leads }) => [`broker ${id}`, leads, `Broker ${id} leads ${plural(leads, "partition")}`];
+  return card("Who leads how much", bars(brokers.map(told)));
 }
 
 function reassignments(page, moves) {

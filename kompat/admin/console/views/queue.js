@@ -2,7 +2,7 @@
 
 import { all, get, path } from "../api.js";
 import "../components/line-chart.js";
-import { button, card, figures, head, link, meter, topicLink } from "../components/parts.js";
+import { bars, button, card, figures, head, link, topicLink } from "../components/parts.js";
 import { show } from "../components/states.js";
 import { takeOne } from "../components/take.js";
 import { number, plural, short } from "../format.js";
@@ -98,30 +98,25 @@ function totals(told, letters) {
 
 function depth(classes) {
   const counts = Object.entries(classes).sort(([one], [other]) => Number(other) - Number(one));
-  const most = Math.max(1, ...counts.map(([, count]) => count));
   if (counts.length === 0) return h("p", { class: "muted" }, "Nothing waits.");
-  return h(
-    "div",
-    { class: "bars" },
+  return bars(
     counts.map(([level, count]) => [
-      h("span", null, NAMES[level] ? `${level} ${NAMES[level]}` : level),
-      meter(count, most, { label: `Class ${level}: ${plural(count, "record")}` }),
-      h("span", { class: "number" }, number(count)),
+      NAMES[level] ? `${level} ${NAMES[level]}` : level,
+      count,
+      `Class ${level}: ${plural(count, "record")}`,
     ]),
   );
 }
 
 function deliveries(counts) {
   const known = Object.entries(counts).sort(([one], [other]) => Number(one) - Number(other));
-  const most = Math.max(1, ...known.map(([, count]) => count));
   if (known.length === 0) return h("p", { class: "muted" }, "Nothing was delivered that is not done.");
-  return h(
-    "div",
-    { class: "bars" },
+  return bars(
     known.map(([times, count]) => [
-      h("span", null, times === "0" ? "never" : times === "1" ? "once" : `${times} times`),
-      meter(count, most, { tone: Number(times) > 1 ? "warn" : "", label: `${times}: ${plural(count, "record")}` }),
-      h("span", { class: "number" }, number(count)),
+      times === "0" ? "never" : times === "1" ? "once" : `${times} times`,
+      count,
+      `${times}: ${plural(count, "record")}`,
+      Number(times) > 1 ? "warn" : "",
     ]),
   );
 }
