@@ -32,7 +32,10 @@ def examine(directory: str) -> Iterator[Finding]:
     if not path.is_dir():
         yield wrong("directory", f"{directory} is not there", "give the directory that --data (log.dirs) names")
         return
-    yield from _access(path)
+    access = _access(path)
+    yield access
+    if "cannot be read" in access.found:
+        return  # what else is wrong, its owner can tell
     yield from _disk(path)
     yield from _file_limit()
     yield _clock()
@@ -59,14 +62,19 @@ def examine(directory: str) -> Iterator[Finding]:
 
 
 # -- around it ---------------------------------------------------------------------------------------------------------
-def _access(path: Path) -> Iterator[Finding]:
-    others = [each for each in (path, path / "db", path / "values") if each.exists() and not os.access(each, os.W_OK)]
-    if others:
-        yield wrong(
-            "permissions", f"{others[0]} cannot be written by this user", f"run as its owner, or chown -R {path}"
-        )
-    else:
-        yield fine("permissions", "it can be written by this user")
+def _access(path: Path) -> Finding:
+    """Of what a broker opens first. What lies in a directory that cannot be entered is not even looked for."""
+    known = [path, path / "db", path / "values", path / "lock", path / "db" / "FORMAT"]
+    there = [each for each in known if os.path.lexists(each)]
+    for mode, word in ((os.R_OK, "read"), (os.W_OK, "written")):
+        for each in there:
+            if not os.access(each, mode | os.X_OK if each.is_dir() else mode):
+                return wrong("permissions", f"{each} cannot be {word} by this user", _own(path))
+    return fine("permissions", "it can be written by this user")
+
+
+def _own(path: Path) -> str:
+    return f"run as its owner, or chown -R USER {path}"
 
 
 def _disk(path: Path) -> Iterator[Finding]:
@@ -162,7 +170,8 @@ def _contents(directory: str, *, is_strict: bool) -> Iterator[Finding]:
             yield fine("database", f"it opens, and all of its {count} keys can be read")
             yield from _logs(data)
     except CommandError as error:
-        yield wrong("database", str(error), "restore the directory from a copy")
+        is_closed = "Permission denied" in str(error)
+        yield wrong("database", str(error), _own(Path(directory)) if is_closed else "restore the directory from a copy")
 
 
 def _logs(data: DataDirectory) -> Iterator[Finding]:

@@ -1,5 +1,14 @@
 """What the doctor says, and what makes a batch a damaged one."""
 
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from kompat.cli.data_dir import fault_of
 from kompat.cli.decoding import HIDDEN, decoded, plain
 from kompat.cli.findings import fine, is_well, lines, warning, wrong
@@ -49,3 +58,24 @@ def test_secrets_are_not_told() -> None:
     told = plain(Credential(b"salt", b"stored", b"server", 4096))
 
     assert (told["stored_key"], told["server_key"]) == (HIDDEN, HIDDEN)
+
+
+CAPABILITIES = "-dac_override,-dac_read_search"
+LIKE_OTHERS = ["setpriv", f"--bounding-set={CAPABILITIES}", f"--inh-caps={CAPABILITIES}"]  # root may read everything
+
+
+def test_the_doctor_tells_who_may_not_read_from_what_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "data" / "db").mkdir(parents=True)
+    (tmp_path / "data").chmod(0)
+    before = LIKE_OTHERS if os.geteuid() == 0 else []
+    if before and (shutil.which("setpriv") is None or subprocess.run([*before, "true"], check=False).returncode):  # noqa: S603
+        pytest.skip("root cannot be like others here")
+    command = [*before, sys.executable, "-m", "kompat", "doctor", "--json", str(tmp_path / "data")]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    (tmp_path / "data").chmod(0o700)
+
+    [found] = json.loads(done.stdout)["findings"]
+    assert (done.returncode, found["level"], found["about"]) == (1, "wrong", "permissions")
+    assert "cannot be read by this user" in found["found"]
+    assert "run as its owner" in found["advice"]
