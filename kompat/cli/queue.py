@@ -122,6 +122,8 @@ def _add_words(inner: Parsers) -> None:
         parser.add_argument("receipts", nargs="+", metavar="RECEIPT", help="- reads what `acquire --json` printed")
         if word == "nack":
             parser.add_argument("--delay", type=duration, metavar="SPAN", help="not before that (as the group has it)")
+        if word == "reject":
+            parser.add_argument("--reason", metavar="TEXT", help="for the dead letters to tell")
         if word == "extend":
             parser.add_argument("--lock", type=duration, metavar="SPAN", help="for so long (as the group has it)")
 
@@ -172,6 +174,7 @@ def _tell(given: argparse.Namespace) -> None:
         raise CommandError("there are no receipts")
     more = {
         "nack": lambda: {"delay": given.delay},
+        "reject": lambda: {"reason": given.reason},
         "extend": lambda: {"lockMs": given.lock},
     }.get(given.word, dict)()
     results = tell(door(given), given.topic, given.group, given.word, receipts=receipts, **more)

@@ -32,6 +32,7 @@ class RunningBroker:
     host: str
     port: int
     http: str = ""  # where its HTTP door is, as host:port; empty unless it was started with `http=True`
+    http_scheme: str = "http"
 
     @property
     def bootstrap_servers(self) -> str:
@@ -39,7 +40,7 @@ class RunningBroker:
 
     @property
     def http_url(self) -> str:
-        return f"http://{self.http}"
+        return f"{self.http_scheme}://{self.http}"
 
 
 @contextmanager
@@ -156,7 +157,7 @@ class _BrokerThread(threading.Thread):
         broker = Broker(load(self.settings, environ={}))
         await broker.start()
         try:
-            self._running = RunningBroker(*broker.endpoint, broker.http)
+            self._running = RunningBroker(*broker.endpoint, broker.http, broker.http_scheme)
             self.peer = str(broker.peer or "")
             self._is_up.set()
             await self._end.wait()
