@@ -32,7 +32,7 @@ def test_the_overview_tells_of_brokers_traffic_delays_and_letters(tab: Tab, shop
 
     until(is_seen, "records that come in are seen in the chart", seconds=SECONDS)
     shop.read("payments", 2)
-    expect(page.get_by_role("figure", name=re.compile(r"Time to answer a Fetch: p50 [\d.]+ m?s"))).to_be_visible()
+    expect(page.get_by_role("figure", name=re.compile(r"Time of a Fetch: p50 [\d.]+ m?s"))).to_be_visible()
 
 
 def test_topics_and_partitions_show_what_the_broker_holds(tab: Tab, shop: Shop) -> None:

@@ -94,7 +94,7 @@ export default function overview(page) {
             bytes,
           ),
           chart(
-            "Time to answer a Produce",
+            "Time of a Produce",
             [
               ["p50", "produceP50"],
               ["p99", "produceP99"],
@@ -102,7 +102,7 @@ export default function overview(page) {
             duration,
           ),
           chart(
-            "Time to answer a Fetch",
+            "Time of a Fetch",
             [
               ["p50", "fetchP50"],
               ["p99", "fetchP99"],
