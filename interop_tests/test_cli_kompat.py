@@ -63,7 +63,7 @@ def test_a_queue_from_hand_to_hand_and_what_it_gives_up(kompat: Command, topics:
     [first, second] = [each["receipt"] for each in json.loads(taken)["deliveries"]]
     assert kompat.json("queue", "stats", *where)[0]["inFlight"] == 2
     kompat("queue", "nack", *where, first)
-    kompat("queue", "reject", *where, second)
+    kompat("queue", "reject", *where, second, "--reason", "out of stock")
     assert "not a receipt" in kompat.run("queue", "ack", *where, "nonsense").stderr.decode()
 
     letters = f"dlq.{topic}"
@@ -72,6 +72,7 @@ def test_a_queue_from_hand_to_hand_and_what_it_gives_up(kompat: Command, topics:
     )
     [letter] = kompat.json("dlq", "browse", letters, "--group", group)
     assert (letter["value"], letter["origin"]["topic"], letter["isRedriven"]) == ("b", topic, False)
+    assert letter["origin"]["cause"].endswith(": out of stock")
     assert kompat.json("dlq", "browse", letters, "--cause", "no such cause") == []
     story = kompat("trace", f"{topic}/0/{letter['origin']['offset']}")
     assert [word for word in story.split() if word.isupper()][-1] == "DEAD_LETTERED"
