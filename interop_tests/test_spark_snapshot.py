@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -71,13 +72,12 @@ class Archived:
         assert job.main(["run", "--once", "--topics", self.topic, *places]) == 0
 
     def reading(self, *more: str) -> subprocess.Popen[str]:
-        places = [self.topic, "--bootstrap-server", self.bootstrap, "--from-snapshot", str(self.home)]
+        return self.consuming("--from-snapshot", str(self.home), *more)
+
+    def consuming(self, *more: str) -> subprocess.Popen[str]:
+        command = [*COMMAND, self.topic, "--bootstrap-server", self.bootstrap, *more]
         return subprocess.Popen(
-            [*COMMAND, *places, *more],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=clean_environment(),
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment()
         )
 
     def read(self, *more: str) -> tuple[list[tuple[int, int, str]], str]:
@@ -159,6 +159,23 @@ def test_nothing_is_lost_or_doubled_though_log_and_archive_change_under_the_read
 
 def next_lines(stream: IO[str], count: int) -> list[str]:
     return [stream.readline() for _ in range(count)]
+
+
+def test_what_was_deleted_under_the_reader_is_told_where_there_is_no_archive(archived: Archived) -> None:
+    count = 3000
+    Sender(archived.bootstrap).send(archived.topic, [Sent(b"x" * 2000) for _ in range(count)])  # more than it asks for
+    with archived.consuming("--from-beginning", "--partition", "0") as process:
+        assert process.stdout is not None
+        begin = next_lines(process.stdout, 1)
+        archived.topics.delete_records(archived.topic, 0, before=count - 10)
+        rest, said = process.communicate(timeout=SECONDS)
+
+    told = re.fullmatch(rf"kompat: {archived.topic}/0: offsets (\d+) to (\d+) are not in the log any more\n", said)
+    assert told is not None, said
+    first, last = map(int, told.groups())
+    offsets = [offset for _, offset, _ in found([*begin, *rest.splitlines()])]
+    assert offsets == [*range(first), *range(last + 1, count)]
+    assert last + 1 == count - 10
 
 
 def test_a_topic_that_is_gone_is_read_from_its_archive(archived: Archived) -> None:
