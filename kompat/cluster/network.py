@@ -35,6 +35,8 @@ class Linking(Calling, Protocol):
 
     def is_up(self, node: NodeId) -> bool: ...
 
+    def is_gone(self, node: NodeId) -> bool: ...
+
 
 class Network:
     def __init__(
@@ -89,8 +91,11 @@ class Network:
 
     def is_listed(self, node: NodeId) -> bool:
         """Whether clients are sent to it. A broker that has lost the others sends them away from itself: clients like to ask
-        whom they asked before, and would not hear of the new leaders."""
-        return node != self.me if self.leaders.is_outside else node not in self._unlisted
+        whom they asked before, and would not hear of the new leaders. Unless all others have ended: a client that is told of
+        none but those begins from scratch, and librdkafka may get stuck in that."""
+        if not self.leaders.is_outside:
+            return node not in self._unlisted
+        return node != self.me or all(map(self._peers.is_gone, self._known))
 
     def _look_outside(self) -> None:
         voters = self.voters()

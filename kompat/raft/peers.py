@@ -30,7 +30,7 @@ from kompat.raft.links.handshake import (
     takes_over,
 )
 from kompat.raft.links.identity import Identity
-from kompat.raft.links.link import Link
+from kompat.raft.links.link import CLOSED, Link
 from kompat.raft.links.notices import Notices
 from kompat.raft.links.outbox import Lane
 from kompat.types import Buffer, NodeId
@@ -77,6 +77,7 @@ class Peers:
         self._beat_seconds = beat_seconds
         self._links: dict[NodeId, Link] = {}
         self._had: dict[NodeId, bytes] = {}  # the last link with each
+        self._gone: set[NodeId] = set()
         self._diallers: dict[NodeId, Dialler] = {}
         self._notices = Notices()
         self._door = Door(self._welcome)
@@ -130,6 +131,10 @@ class Peers:
 
     def is_up(self, node: NodeId) -> bool:
         return node in self._links
+
+    def is_gone(self, node: NodeId) -> bool:
+        """It has ended, as far as one can tell, and is not cut off: it has closed its link, or nobody listens where it was."""
+        return node in self._gone
 
     @property
     def up(self) -> list[NodeId]:
@@ -226,6 +231,10 @@ class Peers:
                 await self.loop.create_connection(lambda: link, host, port, ssl=tls.client if tls else None)
                 await _greeted(link)
         except (OSError, TimeoutError) as error:
+            if isinstance(error, ConnectionRefusedError):
+                self._gone.add(node)
+            else:
+                self._gone.discard(node)
             reason = "it does not answer" if isinstance(error, TimeoutError) else str(error)
             if self._notices.is_news((node, reason), self.loop.time()):
                 facts = {"peer": node, "address": f"{host}:{port}", "reason": reason}
@@ -265,6 +274,7 @@ class Peers:
     def is_linked(self, link: Link) -> None:
         node = link.peer
         self._links[node] = link
+        self._gone.discard(node)
         if node in self._diallers:
             self._diallers[node].linked()
         log.info("linked with another broker", extra={"peer": node})
@@ -275,6 +285,8 @@ class Peers:
         if self._links.get(node) is not link:
             return
         del self._links[node]
+        if reason == CLOSED:
+            self._gone.add(node)
         if node in self._diallers:
             self._diallers[node].lost()
         log.info("the link to another broker is lost", extra={"peer": node, "reason": reason})

@@ -29,6 +29,7 @@ class Links:
 
     def __init__(self) -> None:
         self.up: set[NodeId] = set()
+        self.gone: set[NodeId] = set()
         self.dialled: dict[NodeId, tuple[str, int]] = {}
         self.calls: list[tuple[NodeId, int, bytes]] = []
         self.errors: list[Exception] = []
@@ -42,6 +43,9 @@ class Links:
 
     def is_up(self, node: NodeId) -> bool:
         return node in self.up
+
+    def is_gone(self, node: NodeId) -> bool:
+        return node in self.gone
 
     async def call(self, to: NodeId, kind: int, body: Sequence[Buffer], timeout: float) -> memoryview:  # noqa: ASYNC109
         if kind == Call.REACH:

@@ -144,6 +144,11 @@ async def test_who_has_lost_most_of_the_others_sends_clients_away_to_them() -> N
     net.unlinked(THREE)
     assert [node for node in (ME, TWO, THREE) if net.is_listed(node)] == [TWO, THREE]
     assert net.leaders.of(LOG) == theirs  # it may well lead still
+    links.gone = {TWO}
+    assert not net.is_listed(ME)
+    links.gone = {TWO, THREE}  # there is nobody to send them to
+    assert net.is_listed(ME)
+    links.gone = set()
     links.up = {TWO}
     net.linked(TWO)
     assert net.is_listed(ME)

@@ -24,6 +24,7 @@ from kompat.types import NodeId
 
 WRITE_AHEAD = 256 * 1024  # handed to the socket before it has sent what came before
 UNSENT_BYTES = 256 * 1024  # kept by the operating system: what lies there cannot be passed any more
+CLOSED = "it has closed the connection"
 _TCP_NOTSENT_LOWAT = 25  # Linux's number; the socket module has no name for it
 
 _PROBE = parcel(Kind.BEAT, 0)
@@ -57,7 +58,7 @@ class Link(asyncio.BufferedProtocol):
         self._outbox = Outbox(owner.queue_bytes)
         self._receive: Callable[[memoryview], None] = self._shake_hands
         self._room: list[asyncio.Future[None]] = []  # of those who wait for some
-        self._reason = "it has closed the connection"  # unless there is a better one
+        self._reason = CLOSED  # unless there is a better one
         self._silent_beats = 0
         self._is_heard = self._is_quiet = True
         self._is_scheduled = self._is_paused = self._is_closing = self._is_trusted = False
@@ -229,7 +230,7 @@ class Link(asyncio.BufferedProtocol):
         if isinstance(handshake, Dialling):
             self._say(handshake.ready(had))
         self.met = met
-        self._reason = "it has closed the connection"
+        self._reason = CLOSED
         self.calls = Calls(self, met.peer.node, self._owner.handlers, self._owner.max_frame, self._owner.queue_bytes)
         self._receive = self._dispatch
         self._decide(None)
