@@ -20,7 +20,8 @@ from kompat.server.watch import Progress, Watch
 log = logging.getLogger(__name__)
 
 REQUESTS_A_TURN = 64  # of one client, before the others have theirs
-LONG_POLLS = (b"\0\x01", b"\0\x4e")  # keys of Fetch and ShareFetch, as frames begin
+LONG_POLL_KEYS = (1, 78)  # Fetch and ShareFetch
+LONG_POLLS = tuple(key.to_bytes(2, "big") for key in LONG_POLL_KEYS)  # as frames begin
 MAPPED_IPV4 = "::ffff:"
 
 
@@ -54,6 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = FrameReader(limits.request_bytes)
         self._backlog: deque[memoryview] = deque()  # received, not begun
         self._queue: deque[Answer | Exchange] = deque()  # begun, not sent
+        self._polls: deque[Exchange] = deque()  # of these, in their order, those that wait for something to happen
         self._bytes = 0  # held by the queue
         self._received = 0
         self._frames = 0
@@ -112,6 +114,7 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(item, Exchange):
                 item.abandon(is_final=self._is_final)
         self._queue.clear()
+        self._polls.clear()
         self._budget.forget(self)
         self._budget.give_back(self._bytes)
         self._bytes = 0
@@ -123,7 +126,9 @@ class Connection(asyncio.BufferedProtocol):
         self._is_draining = self._is_final = True
         self._backlog.clear()
         self._regulate()
-        self._hurry()
+        for item in list(self._queue):  # answers leave it meanwhile
+            if isinstance(item, Exchange):
+                item.hurry()
         if not self._queue:
             self._close()
 
@@ -171,8 +176,8 @@ class Connection(asyncio.BufferedProtocol):
             if not self._backlog or not self._has_room():
                 break
             frame = self._backlog.popleft()
-            if queue and frame[:2] not in LONG_POLLS:
-                self._hurry()
+            if self._polls and frame[:2] not in LONG_POLLS:
+                self._end_polls()
             answer = self._dispatch(self.client, frame)
             if queue or answer.__class__ is not list:
                 self._enqueue(answer)
@@ -188,11 +193,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._backlog and self._has_room():
             self._serve_soon()  # after the others
 
-    def _hurry(self) -> None:
-        """Its client waits for another answer, which would wait for the end of a long poll: end it."""
-        for item in list(self._queue):  # answers may leave it meanwhile
-            if isinstance(item, Exchange):
-                item.hurry()
+    def _end_polls(self) -> None:
+        """The client waits for another answer, which would wait until the time of its long polls is up."""
+        for poll in self._polls:
+            poll.hurry()
 
     def _has_room(self) -> bool:
         return not (
@@ -209,6 +213,8 @@ class Connection(asyncio.BufferedProtocol):
             self._bytes += answer.size
             self._budget.take(answer.size)
             answer.on_settled = self._settled
+            if answer.api.key in LONG_POLL_KEYS:
+                self._polls.append(answer)
         elif answer is None:
             self._is_draining = True
             self._backlog.clear()
@@ -238,6 +244,8 @@ class Connection(asyncio.BufferedProtocol):
                 if not answer.is_settled:
                     break
                 freed += answer.size
+                if self._polls and self._polls[0] is answer:
+                    self._polls.popleft()
                 answer = answer.answer
             queue.popleft()
             if answer is None:
