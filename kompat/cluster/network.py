@@ -97,6 +97,11 @@ class Network:
             return node not in self._unlisted
         return node != self.me or all(map(self._peers.is_gone, self._known))
 
+    @property
+    def stamp(self) -> object:
+        """Another one when another broker leads something, or clients are sent to other brokers."""
+        return self.leaders.version, self.is_listed(self.me)
+
     def _look_outside(self) -> None:
         voters = self.voters()
         reached = sum(voter == self.me or self._peers.is_up(voter) for voter in voters)

@@ -285,9 +285,9 @@ class ClusterService(SettingsView):
         return known or (led.leader if led is not None else None) or member.heard_controller
 
     @property
-    def leaders_version(self) -> int:
-        """Moves when another broker leads something, or is not there any more."""
-        return self.member.leaders.version if self.member is not None else 0
+    def network_stamp(self) -> object:
+        """Of what clients are told of leaders and brokers: the same as long as that is."""
+        return self.member.network.stamp if self.member is not None else None
 
     @property
     def is_controller(self) -> bool:

@@ -152,6 +152,6 @@ API = Api(
         services.cluster.metadata_offset,
         services.config.version,
         services.cluster.controller,
-        services.cluster.leaders_version,
+        services.cluster.network_stamp,
     ),
 )

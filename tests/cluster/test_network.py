@@ -146,8 +146,10 @@ async def test_who_has_lost_most_of_the_others_sends_clients_away_to_them() -> N
     assert net.leaders.of(LOG) == theirs  # it may well lead still
     links.gone = {TWO}
     assert not net.is_listed(ME)
+    before = net.stamp
     links.gone = {TWO, THREE}  # there is nobody to send them to
     assert net.is_listed(ME)
+    assert net.stamp != before  # answers that are remembered are not told again
     links.gone = set()
     links.up = {TWO}
     net.linked(TWO)
