@@ -29,7 +29,7 @@ from kompat.types import Millis, Offset
 
 logger = logging.getLogger(__name__)
 
-MOST_REASONS = 10_000
+MOST_REASONS = 2_000  # of one partition, each a kilobyte at most
 _FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH)
 
 
@@ -193,6 +193,8 @@ class LivePartition:
 
     def say_why(self, offset: int, reason: str) -> None:
         """Of a record that is about to be rejected. A broker that dies before the letter is written forgets it."""
+        if not self.settings.has_dead_letters:
+            return  # nobody would tell it
         self.reasons[offset] = reason
         if len(self.reasons) > MOST_REASONS:
             del self.reasons[next(iter(self.reasons))]

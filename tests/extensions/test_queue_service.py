@@ -11,6 +11,7 @@ import pytest
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.share.machine.messages import AckBatch, AckType
+from kompat.share.machine.settings import ShareSettings
 from kompat.share.receipts import Receipt
 from kompat.share.requests import FetchRequest, TopicIdPartition
 
@@ -125,6 +126,19 @@ async def test_a_dead_letter_tells_why_it_was_rejected(house: House) -> None:
         b"bad": b"The record was rejected by a consumer: no such dish",
         b"worse": b"The record was rejected by a consumer.",
     }
+    await until(lambda: not any(live.reasons for live in house.shares.live))
+
+
+async def test_reasons_are_not_kept_where_there_are_no_dead_letters(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.create("orders")
+    await house.send("orders", "bad")
+    [bad] = await house.queues.acquire(GROUP, "orders")
+    [live] = house.shares.live
+    monkeypatch.setattr(live, "_settings", lambda: ShareSettings(has_dead_letters=False))
+    assert await house.queues.reject([bad.receipt], reason="no such dish") == [None]
+    assert live.reasons == {}
 
 
 async def test_receipts_are_judged_one_by_one(house: House) -> None:
