@@ -16,10 +16,11 @@ from kompat.protocol.frames import FrameReader
 from kompat.server.dispatch import Answer, Client, Dispatcher, Exchange
 from kompat.server.limits import Budget, Limits
 from kompat.server.watch import Progress, Watch
+from kompat.slices import Slice
 
 log = logging.getLogger(__name__)
 
-REQUESTS_A_TURN = 64  # of one client, before the others have theirs
+REQUESTS_A_TURN = 64  # of one client, before the others have theirs; fewer, where they take longer than a slice
 LONG_POLL_KEYS = (1, 78)  # Fetch and ShareFetch
 LONG_POLLS = tuple(key.to_bytes(2, "big") for key in LONG_POLL_KEYS)  # as frames begin
 MAPPED_IPV4 = "::ffff:"
@@ -62,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self._written = 0
         self._is_reading = True
         self._is_serving = False
+        self._is_turn_due = False  # it has used up a turn, and waits for the next one
         self._is_unread = False
         self._mutes = 0  # reasons not to begin anything for a while
         self._is_draining = False  # to be closed when what is under way has been answered
@@ -166,14 +168,15 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests and answers ----------------------------------------------------------------------------------------
     def _serve(self) -> None:
         """Begin what the limits allow, send what is ready."""
-        if self._is_serving or self._is_closing:
+        if self._is_serving or self._is_turn_due or self._is_closing:
             return
         self._is_serving = True
         queue = self._queue
         ready: list[Any] = []
         size = 0
-        for _ in range(REQUESTS_A_TURN):
-            if not self._backlog or not self._has_room():
+        turn = Slice()
+        for number in range(REQUESTS_A_TURN):
+            if not self._backlog or not self._has_room() or (number and turn.is_over):
                 break
             frame = self._backlog.popleft()
             if self._polls and frame[:2] not in LONG_POLLS:
@@ -294,7 +297,13 @@ class Connection(asyncio.BufferedProtocol):
         self._serve()
 
     def _serve_soon(self) -> None:
-        self._owner.loop.call_soon(self._serve)
+        if not self._is_turn_due:
+            self._is_turn_due = True
+            self._owner.loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_turn_due = False
+        self._serve()
 
     def _refuse(self, reason: str) -> None:
         log.warning("not the Kafka protocol, closing the connection", extra=self._facts() | {"reason": reason})

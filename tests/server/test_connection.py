@@ -1,13 +1,15 @@
 import asyncio
 import struct
+import time
 
 import pytest
 
 from kompat.handlers import fetch, share_fetch
 from kompat.handlers.base import Context
 from kompat.handlers.later import Later
-from kompat.server.connection import LONG_POLL_KEYS
+from kompat.server.connection import LONG_POLL_KEYS, REQUESTS_A_TURN
 from kompat.server.limits import Limits
+from kompat.slices import SLICE_SECONDS
 from tests.server.support import Ask, Tell, api, echo, framed, request, serving, until
 
 
@@ -410,3 +412,53 @@ async def test_a_client_with_many_requests_does_not_keep_the_others_waiting() ->
             assert (await greedy.receive())[0] == number
 
     assert order.index(2) < 1500
+
+
+async def test_a_client_with_costly_requests_has_as_much_time_as_the_others_and_not_as_many_requests() -> None:
+    order: list[int] = []
+
+    def work(_: Context, ask: Ask) -> Tell:
+        order.append(ask.number)
+        if ask.number == 1:
+            time.sleep(2 * SLICE_SECONDS)
+        return Tell(b"")
+
+    async with serving(api(work)) as server:
+        greedy, modest = await server.connect(), await server.connect()
+        greedy.send(b"".join(request(number, number=1) for number in range(REQUESTS_A_TURN)))
+        modest.send(request(1, number=2))
+        await modest.receive()
+        for number in range(REQUESTS_A_TURN):
+            assert (await greedy.receive())[0] == number
+
+    assert order.index(2) < REQUESTS_A_TURN // 4
+
+
+async def test_answers_that_become_ready_do_not_give_their_client_further_turns() -> None:
+    """Each of them makes room; what waits behind them begins in the client's own turns all the same."""
+    order: list[int] = []
+    waiting: list[Later[Tell]] = []
+
+    def work(_: Context, ask: Ask) -> Tell | Later[Tell]:
+        order.append(ask.number)
+        if ask.number == 0:
+            waiting.append(Later())
+            return waiting[-1]
+        if ask.number == 1:
+            time.sleep(2 * SLICE_SECONDS)
+        return Tell(b"")
+
+    async with serving(api(work)) as server:
+        greedy, modest = await server.connect(), await server.connect()
+        greedy.send(b"".join(request(number, number=0) for number in range(10)))
+        await until(lambda: len(waiting) == 10)
+        greedy.send(b"".join(request(number, number=1) for number in range(10, 40)))
+        await until(lambda: 1 in order)
+        modest.send(request(1, number=2))
+        for each in waiting:
+            each.set_result(Tell(b""))
+        await modest.receive()
+        for number in range(40):
+            assert (await greedy.receive())[0] == number
+
+    assert order.index(2) - order.index(1) < 10
