@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 from kompat.errors import ErrorCode, KafkaError, ProtocolError
@@ -32,6 +33,7 @@ from kompat.protocol.produce import (
     decode_produce_request,
     encode_produce_response,
 )
+from kompat.protocol.records import HEADER_SIZE
 from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
 
@@ -144,7 +146,7 @@ def _append(
         meter.records_in += appended.last_offset - appended.base_offset + 1
         if ctx.services.tracer.newest is not None:
             ctx.services.tracer.sent_by(partition, ctx.client_id)
-        return reply.started(topic, data.index, appended)
+        return reply.started(topic, partition, records, appended)
     except KafkaError as error:
         told = error if partition is None else refusal(partition, data.records, error)
         return reply.refused(topic, data.index, told, log_start)
@@ -179,6 +181,16 @@ def _partition(ctx: Context, topic: TopicData, index: int) -> Partition:
     raise leadership.wrong_broker(ctx, known, index)
 
 
+class _UnderWay(NamedTuple):
+    """An append whose end the answer waits for."""
+
+    topic: TopicData
+    response: PartitionResponse
+    pending: Pending
+    partition: Partition
+    header: memoryview  # of its batch
+
+
 class _Reply(Later[ProduceResponse]):
     """The answer to one request, due when every append under way has ended, or when time is up."""
 
@@ -190,14 +202,16 @@ class _Reply(Later[ProduceResponse]):
         self._ctx = ctx
         self._acks = req.acks
         self._seconds = req.timeout_ms / 1000
-        self._under_way: list[tuple[TopicData, PartitionResponse, Pending]] = []
+        self._under_way: list[_UnderWay] = []
         self._waiting = 0
         self._is_replicated = False  # it waits for others, and so may have to wait for ever
         self._timer: asyncio.TimerHandle | None = None
 
-    def started(self, topic: TopicData, index: int, appended: Appended) -> PartitionResponse:
+    def started(
+        self, topic: TopicData, partition: Partition, records: memoryview, appended: Appended
+    ) -> PartitionResponse:
         response = PartitionResponse(
-            index,
+            partition.index,
             ErrorCode.NONE,
             appended.base_offset,
             appended.log_append_time,
@@ -207,7 +221,7 @@ class _Reply(Later[ProduceResponse]):
         if self._acks == ALL and appended.pending is not pending:
             pending = appended.pending
             self._is_replicated = True
-        self._under_way.append((topic, response, pending))
+        self._under_way.append(_UnderWay(topic, response, pending, partition, records[:HEADER_SIZE]))
         return response
 
     def refused(
@@ -229,7 +243,7 @@ class _Reply(Later[ProduceResponse]):
 
     def when_committed(self) -> Later[ProduceResponse] | ProduceResponse:
         # Partitions with one replica share the turn's Pending, so there is mostly one to wait for.
-        pendings = {id(pending): pending for _, _, pending in self._under_way if not pending.is_done}
+        pendings = {id(each.pending): each.pending for each in self._under_way if not each.pending.is_done}
         if not pendings:
             return self._settled()
         self._waiting = len(pendings)
@@ -252,10 +266,11 @@ class _Reply(Later[ProduceResponse]):
             self.set_result(self._settled())
 
     def _settled(self) -> ProduceResponse:
-        for topic, response, pending in self._under_way:
+        for topic, response, pending, partition, header in self._under_way:
             if not pending.is_done:
                 response.refuse(ErrorCode.REQUEST_TIMED_OUT, "")
             elif pending.error is not None:
+                refusal(partition, header, pending.error)  # so that those behind it come after it
                 response.refuse(pending.error.code, pending.error.message)
                 if pending.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     self._point_out(topic, response)

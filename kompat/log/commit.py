@@ -13,6 +13,7 @@ from typing import Literal
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log.store import LogStore
 from kompat.meters import Histogram
+from kompat.repeated import Repeated, times
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +114,7 @@ class GroupCommit:
         self._interval = interval_ms / 1000
         self._on_failed = on_failed
         self._syncs = syncs or Histogram()
+        self._failures = Repeated()
         self.before_flush: Callable[[], None] | None = None  # replicas have something to add to a turn at its end
         self._turn: Pending | None = None
         self._must_sync = fsync == "always"  # of this turn
@@ -225,7 +227,9 @@ class GroupCommit:
             self._fail(turns, error)
 
     def _fail(self, turns: list[Pending], error: BaseException) -> None:
-        logger.error("the log could not be written: %s", error)
+        count = self._failures.count(type(error).__name__, self._loop.time())
+        if count:
+            logger.error("the log could not be written: %s%s", error, times(count))
         try:
             self._on_failed()
         finally:

@@ -40,7 +40,14 @@ _NOT_DAMAGE = (
     "Too many open files",
 )
 
+# What a sync ends with after a write that failed, and where there is no room: the disk itself is well.
+_PASSING = ("previous error", "No space left", "Disk quota exceeded")
+
 T = TypeVar("T")
+
+
+class RefusedForNow(StorageError):  # noqa: N818 - it passes
+    """The database takes nothing until it is opened anew; the disk is well, or full."""
 
 
 class Database:
@@ -104,7 +111,9 @@ class Database:
         try:
             self.db.flush_wal(True)
         except Exception as error:
-            raise StorageError(f"the database could not be synced: {error}") from error
+            is_passing = not self.is_open or any(reason in str(error) for reason in _PASSING)
+            kind = RefusedForNow if is_passing else StorageError
+            raise kind(f"the database could not be synced: {error}") from error
 
     def read(self, fn: Callable[..., T], *args: object) -> T:
         """Call a read of this database; a damaged block is reported as such."""

@@ -17,6 +17,7 @@ from kompat.log.demand import Demand
 from kompat.log.intake import Intake, StateWrite
 from kompat.log.producers import Producers
 from kompat.log.read_ahead import ReadAhead
+from kompat.log.refusals import Refusals
 from kompat.log.replicated import Replicated
 from kompat.log.segments import Segment, Segments
 from kompat.log.store import PartitionStore
@@ -41,6 +42,7 @@ class LogCore:
         "_jitter",
         "_newest",
         "_read_ahead",
+        "_refusals",
         "_since_checkpoint",
         "_since_index",
         "_tail",
@@ -95,6 +97,7 @@ class LogCore:
         self._turn: Pending | None = None  # that the newest append belongs to
         self._turns: dict[Pending, Offset] = {}  # under way, oldest first, and where the log ends after each
         self._waiters: Waiters[LogCore] | None = None  # most partitions never have one
+        self._refusals: Refusals | None = None  # most partitions never refuse a batch
         self._unforced = 0  # records since the disk was last asked for, where the topic counts them
         self.leader_epoch = LeaderEpoch(0)
         self._recover()
@@ -206,6 +209,19 @@ class LogCore:
     @property
     def is_staged(self) -> bool:
         return bool(self._turns)
+
+    def refused(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """A numbering producer's batch was turned away, and its producer was asked to come again."""
+        if self._refusals is None:
+            self._refusals = Refusals()
+        self._refusals.note(producer_id, epoch, sequence, self._refusal_time())
+
+    def has_refused(self, producer_id: int, epoch: int, sequence: int) -> bool:
+        """Whether that has happened a moment ago."""
+        return self._refusals is not None and self._refusals.holds(producer_id, epoch, sequence, self._refusal_time())
+
+    def _refusal_time(self) -> Millis:
+        return Millis(int(self._clock.monotonic() * 1000))
 
     def reload(self) -> None:
         """The disk refused a turn: go back to what the store holds. Earlier turns may still be on their way."""

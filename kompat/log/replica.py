@@ -13,7 +13,6 @@ from kompat.log.partition import Partition
 from kompat.log.replica_core import ReplicaCore
 from kompat.log.replica_host import Host
 from kompat.log.replica_log import not_leader
-from kompat.log.replica_refusals import Refusals
 from kompat.log.replica_spread import Spread
 from kompat.raft.engine import ChangeKind, MembershipRefused, NotLeader, PeerProgress, RaftError, Role
 from kompat.types import Millis, NodeId, Offset, RaftIndex
@@ -39,7 +38,6 @@ class ReplicaProgress:
 class Replica(ReplicaCore):
     def __init__(self, partition: Partition, host: Host, voters: Sequence[NodeId]) -> None:
         self._caught_up = CaughtUp()
-        self._refusals = Refusals()
         self._spread = Spread()
         self._in_sync: list[NodeId] = []
         self._looked = Millis(0)
@@ -200,12 +198,6 @@ class Replica(ReplicaCore):
     def _resign(self, reason: str) -> None:
         super()._resign(reason)
         self._spread.give_up(not_leader(reason))
-
-    def refused(self, producer_id: int, epoch: int, sequence: int) -> None:
-        self._refusals.note(producer_id, epoch, sequence, self._host.now())
-
-    def has_refused(self, producer_id: int, epoch: int, sequence: int) -> bool:
-        return self._refusals.holds(producer_id, epoch, sequence, self._host.now())
 
     def _began_to_lead(self) -> None:
         now = self._host.now()

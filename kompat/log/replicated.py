@@ -30,14 +30,6 @@ class Replicated(Protocol):
         more than the majority whose promise is given. Broken as NOT_ENOUGH_REPLICAS_AFTER_APPEND where too few are in sync."""
         ...
 
-    def refused(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """A numbering producer's batch was turned away, and it was told to come again."""
-        ...
-
-    def has_refused(self, producer_id: int, epoch: int, sequence: int) -> bool:
-        """Whether that has happened a moment ago."""
-        ...
-
     def propose(self, batch: Buffer, writes: Sequence[StateWrite]) -> bytes:
         """Have the batch become the log's next entry; what is stored with it. Raises KafkaError, with nothing changed."""
         ...

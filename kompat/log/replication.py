@@ -32,6 +32,7 @@ from kompat.raft.engine import (
     Ready,
     open_group,
 )
+from kompat.repeated import Repeated, times
 from kompat.types import Buffer, LeaderEpoch, Millis, NodeId, RaftIndex
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class Replication:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._copies = Copies(self, peers, clock)
+        self._repeated = Repeated()
         self._past_proposals = 0  # of groups that are gone
         self.leader_changes = 0  # new leaders of the partitions that are here
         self.elections_won = 0
@@ -272,7 +274,10 @@ class Replication:
             else:
                 replica.peer_has_lost(sender)
         except MessageRefused as refused:
-            logger.warning("%s does not take a message of broker %d: %s", replica.partition, sender, refused)
+            count = self._repeated.count((replica, sender), self._clock.monotonic())
+            if count:
+                what = "%s does not take a message of broker %d: %s%s"
+                logger.warning(what, replica.partition, sender, refused, times(count))
         except RaftPanic as panic:
             self.stop_broker(f"{replica.partition}: {panic}")
 

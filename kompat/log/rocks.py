@@ -10,6 +10,7 @@ write-ahead log is therefore whole, and what is not is only bytes that nobody kn
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,7 +18,7 @@ from uuid import UUID
 
 from kompat.errors import StorageError
 from kompat.log import keys
-from kompat.log.database import FAMILIES, Database
+from kompat.log.database import FAMILIES, Database, RefusedForNow
 from kompat.log.garbage import Collector, Garbage
 from kompat.log.lock import DirectoryLock, Ending
 from kompat.log.repair import repair_tail
@@ -71,6 +72,8 @@ class RocksStore:
         self._next_check = 0.0
         self._unchecked = 0  # bytes written since the last look
         self._sync_failure: str | None = None
+        self._is_stuck = False  # a write failed: the database takes no other until it is opened anew
+        self._handles = threading.Lock()  # nobody syncs a database that is being opened anew
         self._look_for_room()
 
     # -- logs ------------------------------------------------------------------------------------------------------
@@ -129,6 +132,10 @@ class RocksStore:
         writes, self.writes = self.writes, None
         if writes is None:
             return
+        if self._is_stuck:
+            self._discard()  # it was built on a database that takes nothing
+            self.check()
+            raise StorageError("the database was opened anew: what was staged before is void")
         self._unchecked += self.values.staged_bytes + writes.size_in_bytes()
         try:
             self.values.write()
@@ -151,14 +158,19 @@ class RocksStore:
         try:
             self.database.write(writes)
         except StorageError:
-            if self._free() >= self._reserve + self.database.room_to_open():
+            self._is_stuck = True
+            self._look_for_room()
+            if not self.is_refusing:
                 self._reopen()
             raise
 
     def _reopen(self) -> None:
         logger.warning("opening the database in %s anew, after a write that failed", self.directory)
-        self.is_refusing = True  # unless it succeeds: a turn must not be built on a closed database
-        self.database.reopen()
+        self.is_refusing = self._is_stuck = True  # unless it succeeds: a turn must not be built on a closed database
+        with self._handles:
+            self.database.reopen()
+            self.database.flush()  # what was written and not synced may only be in a log that nobody syncs any more
+        self._is_stuck = False
         self.is_refusing = self._sync_failure is not None
 
     def _finish(self) -> None:
@@ -188,11 +200,11 @@ class RocksStore:
             raise StorageError(self._sync_failure)
         if time.monotonic() >= self._next_check:
             self._look_for_room()
-            if not self.is_refusing and not self.database.is_open:
-                self._next_check = time.monotonic() + CHECK_EVERY
+            if not self.is_refusing and self._is_stuck:
                 self._reopen()
         if self.is_refusing:
-            raise StorageError(f"{self.directory} has less than {self._reserve} bytes free")
+            wanted = "too little to open the database anew" if self._is_stuck else f"less than {self._reserve} bytes"
+            raise StorageError(f"{self.directory} has {wanted} free")
 
     def require_room(self) -> None:
         if self.is_refusing:
@@ -201,7 +213,8 @@ class RocksStore:
     def _look_for_room(self) -> None:
         self._next_check = time.monotonic() + CHECK_EVERY
         self._unchecked = 0
-        self.is_refusing = self._sync_failure is not None or self._free() < self._reserve
+        wanted = self._reserve + (self.database.room_to_open() if self._is_stuck else 0)
+        self.is_refusing = self._sync_failure is not None or self._free() < wanted
 
     def _free(self) -> int:
         status = os.statvfs(self.directory)
@@ -209,11 +222,16 @@ class RocksStore:
 
     def sync(self) -> None:
         """After a failure the kernel may have dropped what it could not write, and say nothing the next time: so nothing more
-        is promised until the operator has looked at the disk and started the broker again."""
+        is promised until the operator has looked at the disk and started the broker again. But for a database that only says
+        that an earlier write failed, for want of room: it goes on when it is opened anew."""
         if self._sync_failure is not None:
             raise StorageError(self._sync_failure)
         try:
-            self._sync()
+            with self._handles:
+                self._sync()
+        except RefusedForNow:
+            self.is_refusing = self._is_stuck = True
+            raise
         except StorageError as error:
             self._sync_failure = (
                 f"{self.directory} could not be synced ({error}): check the disk, then restart the broker"

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 import pytest
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.produce_order import refusal
-from kompat.log.replica_refusals import COUNTS_FOR_MS, PRODUCERS_AT_MOST, Refusals
+from kompat.log.refusals import COUNTS_FOR_MS, PRODUCERS_AT_MOST, Refusals
 from kompat.types import Millis
 from tests.log.support import Log, batch
-
-if TYPE_CHECKING:
-    from kompat.log.replicated import Replicated
 
 ID, EPOCH = 7, 1
 NOW = Millis(5_000)
@@ -23,32 +18,16 @@ def numbered(sequence: int, *, epoch: int = EPOCH) -> bytearray:
     return batch(b"v", producer_id=ID, producer_epoch=epoch, base_sequence=sequence)
 
 
-class Copy:
-    """As much of a replica as is asked."""
-
-    def __init__(self) -> None:
-        self._refusals = Refusals()
-
-    def refused(self, producer_id: int, epoch: int, sequence: int) -> None:
-        self._refusals.note(producer_id, epoch, sequence, NOW)
-
-    def has_refused(self, producer_id: int, epoch: int, sequence: int) -> bool:
-        return self._refusals.holds(producer_id, epoch, sequence, NOW)
-
-
-def replica() -> Replicated:
-    return cast("Replicated", Copy())
-
-
 def told(log: Log, sequence: int, code: ErrorCode, *, epoch: int = EPOCH) -> ErrorCode:
     return refusal(log.partition, numbered(sequence, epoch=epoch), KafkaError(code)).code
 
 
-@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR]
+)
 def test_who_comes_behind_a_batch_that_was_turned_away_is_turned_away_likewise(code: ErrorCode) -> None:
     log = Log()
     log.stage(numbered(0))
-    log.partition.replica = replica()
 
     assert told(log, 1, code) is code
     assert told(log, 2, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -59,14 +38,9 @@ def test_what_is_out_of_order_for_another_reason_is_told_so() -> None:
     log = Log()
     log.stage(numbered(0))
     assert told(log, 2, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    known = replica()
-    log.partition.replica = known
-    assert told(log, 2, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     told(log, 1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    log.partition.replica = None
     log.stage(numbered(1))  # it has come again
-    log.partition.replica = known
     assert told(log, 3, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert told(log, 4, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, epoch=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 

@@ -10,7 +10,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.later import Later
 from kompat.handlers.produce import _Reply
 from kompat.log.commit import Pending
-from kompat.log.partition import Appended
+from kompat.log.partition import Appended, Partition
 from kompat.protocol.produce import ProduceRequest, ProduceResponse, TopicData, TopicResponse
 from kompat.types import ZERO_UUID, Millis, Offset
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from kompat.handlers.base import Context
 
 TOPIC = TopicData("t", ZERO_UUID, [])
+
+
+def partition(index: int) -> Partition:
+    return cast("Partition", SimpleNamespace(index=index))
 
 
 def reply(
@@ -28,7 +32,12 @@ def reply(
     ctx = cast("Context", SimpleNamespace(services=SimpleNamespace(cluster=cluster)))
     made = _Reply(ctx, ProduceRequest(None, acks, timeout_ms, []))
     responses = [
-        made.started(TOPIC, index, Appended(Offset(5), Offset(5), Millis(-1), Offset(0), committed, written))
+        made.started(
+            TOPIC,
+            partition(index),
+            memoryview(b""),
+            Appended(Offset(5), Offset(5), Millis(-1), Offset(0), committed, written),
+        )
         for index, (committed, written) in enumerate(promises)
     ]
     made.response.responses.append(TopicResponse("t", ZERO_UUID, responses))

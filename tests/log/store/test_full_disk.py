@@ -4,6 +4,7 @@ import errno
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,3 +136,60 @@ def test_after_a_sync_that_failed_nothing_more_is_promised_until_a_restart(
 
 def _refuse(_: object) -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+class _Failed:
+    """A database after a write that failed: it is open for reading, and says so whenever it is to sync."""
+
+    def __init__(self, db: Any) -> None:
+        self._db = db
+
+    def flush_wal(self, _: bool) -> None:
+        raise OSError("IO error: Writer has previous error.")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+
+def test_a_sync_that_only_tells_of_an_earlier_failed_write_does_not_stop_the_store_for_good(
+    store: RocksStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rocks, "CHECK_EVERY", 0.0)
+    write(store, LOG, 0, 0, 1800)
+    store.database.db = _Failed(store.database.db)
+    with pytest.raises(StorageError):
+        store.sync()
+    assert store.is_refusing
+
+    _write_soon(store, 1, 1800)
+
+    store.sync()
+    assert not store.is_refusing
+    assert content(store.open(LOG)) == expected(0, 1, 1800)
+
+
+def test_a_store_that_is_stuck_mends_itself_with_the_next_turn_that_finds_room(
+    store: RocksStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nobody appends: votes and terms are written, too."""
+    write(store, LOG, 0, 0, 100)
+    monkeypatch.setattr(rocks, "CHECK_EVERY", 0.0)
+    with monkeypatch.context() as full:
+        full.setattr(store, "_free", lambda: 0)
+        full.setattr(store.database, "write", _no_room)
+        with pytest.raises(StorageError):
+            write(store, LOG, 1, 1, 100)
+        assert store.is_refusing
+
+    store.open(LOG).put_state(b"raft/hard", b"a vote")
+    with pytest.raises(StorageError, match="opened anew"):
+        store.flush()
+    assert store.open(LOG).state(b"raft/hard") is None
+    store.open(LOG).put_state(b"raft/hard", b"a vote")
+    store.flush()
+
+    assert store.open(LOG).state(b"raft/hard") == b"a vote"
+
+
+def _no_room(_: object) -> None:
+    raise StorageError("no space left on device")

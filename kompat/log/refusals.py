@@ -1,4 +1,4 @@
-"""Batches of numbering producers that were turned away for a moment: because this broker did not lead yet, or had too few replicas. Pure.
+"""Batches of numbering producers that were turned away for a moment: because this broker did not lead yet, had too few replicas, or no room. Pure.
 
 A producer has several batches under way. If the first is turned away and the next comes a moment later, when the partition is led
 again, that one is out of order; but it is not for the producer to wonder about. librdkafka takes OUT_OF_ORDER_SEQUENCE_NUMBER for a
