@@ -137,7 +137,7 @@ def test_a_body_that_is_too_long_is_refused_whether_it_says_so_or_not(rest: http
 
 
 def test_who_asks_first_sends_no_body_that_is_too_long(broker: Broker) -> None:
-    head = f"POST /v1/topics HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {1 << 40}\r\n"
+    head = f"POST /v1/topics HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {1 << 40}\r\n"
     with socket.create_connection(("127.0.0.1", broker.http_port or 0), timeout=10) as connection:
         connection.sendall(head.encode() + b"expect: 100-continue\r\n\r\n")
 
@@ -145,7 +145,7 @@ def test_who_asks_first_sends_no_body_that_is_too_long(broker: Broker) -> None:
 
 
 def test_bodies_that_never_come_hold_up_nobody(broker: Broker) -> None:
-    head = b"POST /v1/topics HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{"
+    head = b"POST /v1/topics HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{"
     with ExitStack() as stack:
         for _ in range(MOST_CONNECTIONS - 5):
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", broker.http_port or 0), timeout=10))

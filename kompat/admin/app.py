@@ -7,7 +7,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 import msgspec
 from starlette.applications import Starlette
@@ -20,10 +19,12 @@ from starlette.routing import Route as Path
 from kompat.admin.access import worked
 from kompat.admin.decoding import decode_body, decode_path, decode_query
 from kompat.admin.limits import Bodies, Streams
-from kompat.admin.problems import FORBIDDEN, MEDIA_TYPE, UNAVAILABLE, Problem, problem_of
+from kompat.admin.problems import MEDIA_TYPE, UNAVAILABLE, Problem, problem_of
+from kompat.admin.proxies import client_address
 from kompat.admin.requests import Caller, Requests
 from kompat.admin.route import JSON, Call, Route
 from kompat.admin.security import authenticate
+from kompat.admin.sites import Sites, refuse_browsers
 from kompat.errors import ErrorCode, KafkaError, PeerError, StorageError
 from kompat.meters import OTHER
 
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
 
     from kompat.admin.sampling import Sampler
     from kompat.admin.telling import Telling
+    from kompat.config.broker import BrokerConfig
     from kompat.handlers.services import Services
 
 log = logging.getLogger(__name__)
 
 STREAM = "text/event-stream"
-SAFE = ("GET", "HEAD", "OPTIONS")
-OTHER_SITES = ("cross-site", "same-site")
 # Nobody leads it at the moment, but soon somebody does. Only what reads is asked again: a change may be done in part.
 CHANGING = {
     code.name
@@ -55,13 +55,20 @@ ELECTION_SECONDS = 5.0
 AGAIN_SECONDS = 0.1
 EXPECTED = (Problem, KafkaError, StorageError, PeerError)
 # No page of somebody else may show, or be taken for, what the broker answers.
-GUARDS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
+GUARDS = {
+    "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-origin",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+}
 
 
 class Application:
     """Serves routes. Until the broker is up it has no services, and all but the open routes are told to wait."""
 
-    def __init__(self, routes: Iterable[Route], *, max_streams: int) -> None:
+    def __init__(self, routes: Iterable[Route], config: BrokerConfig, sites: Sites) -> None:
+        self._config = config
+        self._sites = sites
         self.routes = sorted(routes, key=_order)
         self.services: Services | None = None
         self.requests: Requests | None = None
@@ -70,12 +77,12 @@ class Application:
         self._made: dict[Any, Any] = {}
         self.local_address = ("127.0.0.1", 0)  # of Kafka's port
         self.stopping = asyncio.Event()
-        self.streams = Streams(max_streams)
+        self.streams = Streams(config["kompat.http.max.streams"])
         self.bodies = Bodies()
         paths = [self._path(route) for route in self.routes]
         starlette = Starlette(routes=paths, exception_handlers={HTTPException: self._no_route})
         starlette.router.redirect_slashes = False
-        self.asgi: ASGIApp = _unescaped(starlette)
+        self.asgi: ASGIApp = self._guarded(_unescaped(starlette))
 
     def serve(self, services: Services, local_address: tuple[str, int], telling: Telling, sampler: Sampler) -> None:
         """The broker is up."""
@@ -86,9 +93,25 @@ class Application:
 
     def _path(self, route: Route) -> Path:
         path = Path(route.path, self._endpoint(route), methods=[route.method])
-        if route.media == STREAM and path.methods is not None:
-            path.methods.discard("HEAD")  # it would have no end, and nothing to show
+        if (route.media == STREAM or route.has_effects) and path.methods is not None:
+            path.methods.discard("HEAD")  # it would have no end and nothing to show, or take what nobody sees
         return path
+
+    def _guarded(self, app: ASGIApp) -> ASGIApp:
+        """Whatever a browser may have been made to send by others gets no further than this, whether there is a route or not."""
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            request, begun = Request(scope), perf_counter()
+            try:
+                self._sites.check(request.method, scope["path"], request.headers.getlist("host"), request.headers)
+            except Problem as problem:
+                response = answer_problem(problem, request)
+                self._count(OTHER, OTHER, response, begun)
+                await response(scope, receive, send)
+            else:
+                await app(scope, receive, send)
+
+        return guarded
 
     def _endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -121,7 +144,8 @@ class Application:
             self.services.meters.http_route(method, path).answered(response.status_code, perf_counter() - begun)
 
     async def _answer(self, route: Route, request: Request) -> Response:
-        _refuse_other_sites(request)
+        if route.has_effects and route.method == "GET":
+            refuse_browsers(request.headers)
         if self.services is None or self.requests is None:
             if not route.is_open:
                 raise Problem(
@@ -130,8 +154,7 @@ class Application:
             caller = Caller()
         else:
             principal = Caller().principal if route.is_open else await authenticate(self.services, request)
-            host = request.client.host if request.client is not None else "127.0.0.1"
-            caller = Caller(principal, host, self.local_address)
+            caller = Caller(principal, self._host_of(request), self.local_address)
         path, query = decode_path(request.path_params), decode_query(route.query, request.scope["query_string"])
         if route.body is None:
             return await self._handled(route, request, caller, path, query, b"")
@@ -139,6 +162,12 @@ class Application:
         with self.bodies.room(min(most, _told(request, most))):
             raw = await self.bodies.read(request, most)
             return await self._handled(route, request, caller, path, query, raw)
+
+    def _host_of(self, request: Request) -> str:
+        peer = request.client.host if request.client is not None else "127.0.0.1"
+        headers = request.headers
+        proxies = self._config.items("kompat.http.trusted.proxies")
+        return client_address(peer, headers.getlist("x-forwarded-for"), headers.getlist("forwarded"), proxies)
 
     async def _handled(
         self, route: Route, request: Request, caller: Caller, path: dict[str, Any], query: Any, raw: bytes
@@ -184,7 +213,7 @@ def answer(route: Route, result: Any) -> Response:
 
 
 def answer_problem(problem: Problem, request: Request) -> Response:
-    shape = problem.shape(request.url.path)
+    shape = problem.shape(request.scope["path"])
     return Response(msgspec.json.encode(shape), problem.status, {**GUARDS, **problem.headers}, MEDIA_TYPE)
 
 
@@ -192,7 +221,7 @@ def _refused(request: Request, error: Exception) -> Response:
     """What Starlette refuses by itself: an address or a method that there is not."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    method, path = request.method, request.url.path
+    method, path = request.method, request.scope["path"]
     if status == 405:
         headers["Allow"] = ", ".join(_methods(request))
         if method == "OPTIONS":
@@ -211,21 +240,8 @@ def _methods(request: Request) -> list[str]:
 
 
 def _failed(error: Exception, request: Request) -> Response:
-    log.error("request failed", exc_info=error, extra={"method": request.method, "path": request.url.path})
+    log.error("request failed", exc_info=error, extra={"method": request.method, "path": request.scope["path"]})
     return answer_problem(problem_of(error), request)
-
-
-def _refuse_other_sites(request: Request) -> None:
-    """A page from elsewhere must not have a browser change anything here, with whatever the browser knows."""
-    if request.method in SAFE:
-        return
-    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    # Where the browser does not say it itself, the addresses are compared; a proxy may have changed one of them.
-    is_foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-    if site in OTHER_SITES or (site is None and is_foreign):
-        raise Problem(
-            FORBIDDEN, "The request comes from a page of another site. Only the broker's own pages may send it."
-        )
 
 
 def _told(request: Request, most: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from kompat.admin.app import Application
 from kompat.admin.route import Route
 from kompat.admin.routes import all_routes
 from kompat.admin.serving import Serving
+from kompat.admin.sites import Sites
 
 if TYPE_CHECKING:
     from kompat.config.broker import BrokerConfig
@@ -20,5 +22,5 @@ def routes() -> list[Route]:
 
 
 def build(config: BrokerConfig) -> Serving:
-    application = Application(routes(), max_streams=config["kompat.http.max.streams"])
+    application = Application(routes(), config, Sites(config, socket.gethostname()))
     return Serving(application, config["kompat.http.max.connections"])

@@ -15,7 +15,7 @@ from kompat.admin.problems import MEDIA_TYPE, TITLES, ProblemShape
 from kompat.admin.route import Route
 
 PROBLEM = "ProblemShape"
-ALWAYS = (400, 401, 403, 500, 503)
+ALWAYS = (400, 401, 403, 421, 500, 503)
 WITH_BODY = (408, 413, 415)
 SECURITY = "basic"
 

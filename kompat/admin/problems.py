@@ -12,7 +12,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
 
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT = 400, 401, 403, 404, 409
-TOO_LARGE, TOO_MANY, INTERNAL, UNAVAILABLE, NO_ROOM = 413, 429, 500, 503, 507
+TOO_LARGE, MISDIRECTED, TOO_MANY, INTERNAL, UNAVAILABLE, NO_ROOM = 413, 421, 429, 500, 503, 507
 
 TITLES = {
     400: "The request makes no sense",
@@ -25,6 +25,7 @@ TITLES = {
     409: "In conflict with what there is",
     413: "Too large",
     415: "Not of a type that is read here",
+    421: "Not by this name",
     422: "The request makes no sense here",
     429: "Too much at a time",
     431: "Headers too large",

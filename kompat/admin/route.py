@@ -40,6 +40,7 @@ class Route:
     media: str = JSON  # of the answer
     status: int = 200
     problems: tuple[int, ...] = ()  # statuses that it may answer besides those that all routes may
+    has_effects: bool = False  # although it is a GET: browsers may not send it, and there is no HEAD of it
     is_open: bool = False  # to whoever comes, also where security is on
 
 

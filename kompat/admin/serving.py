@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 HEAD_SECONDS = 15.0  # for the head of a request, and between two requests
 UNREAD_SECONDS = 60.0  # for a client to read something of what it has asked for
 HEAD_BYTES = 32 * 1024
+MOST_HEADERS = 100
 SWEEP_SECONDS = 2.0
 CANCEL_SECONDS = 1.0
 
@@ -55,6 +56,7 @@ class Serving:
             access_log=False,
             server_header=False,
             date_header=False,
+            proxy_headers=False,  # `proxies` has who may say where a request comes from
             timeout_keep_alive=int(HEAD_SECONDS),
         )
         self._config.load()
@@ -114,6 +116,7 @@ class Connection(HttpToolsProtocol):
         self._serving = serving
         self._head_due = serving.loop.time() + serving.head_seconds
         self._head_bytes = 0
+        self._head_size = 0  # of what the parser has made of them
         self._has_head = False  # of the request that is under way
         self._is_body_due = False  # of it: some answers are there before they have read it
         self._unread_since: float | None = None
@@ -141,16 +144,21 @@ class Connection(HttpToolsProtocol):
         if not self._has_head and self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("The head of the request is too long.")
 
+    def on_message_begin(self) -> None:
+        self._head_size = 0
+        super().on_message_begin()
+
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
-        self._check_head(len(self.url))
+        self._check_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
-        self._check_head(len(self.url) + sum(len(key) + len(text) for key, text in self.headers))
+        self._check_head(len(name) + len(value))
 
-    def _check_head(self, size: int) -> None:
-        if size > HEAD_BYTES:
+    def _check_head(self, more: int) -> None:
+        self._head_size += more
+        if self._head_size > HEAD_BYTES or len(self.headers) > MOST_HEADERS:
             raise ValueError("the head is too long")  # the parser takes it for a malformed request
 
     def on_headers_complete(self) -> None:
@@ -182,7 +190,7 @@ class Connection(HttpToolsProtocol):
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.close()  # in the middle of an answer
             return
-        problem = Problem(400, f"{msg} A head may have {HEAD_BYTES} bytes.", name="not-http")
+        problem = Problem(400, f"{msg} A head may have {HEAD_BYTES} bytes and {MOST_HEADERS} headers.", name="not-http")
         body = msgspec.json.encode(problem.shape())
         head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from kompat.config import values
@@ -55,6 +56,15 @@ def check(config: BrokerConfig) -> None:
     if len(config["log.dirs"] or config["log.dir"]) != 1:
         raise ConfigError("log.dirs: kompat keeps its data in one directory")
     _check_listeners(config)
+    _check_proxies(config)
+
+
+def _check_proxies(config: BrokerConfig) -> None:
+    for each in config["kompat.http.trusted.proxies"]:
+        try:
+            ip_network(each, strict=False)
+        except ValueError:
+            raise ConfigError(f"kompat.http.trusted.proxies: {each!r} is neither an address nor a network") from None
 
 
 def check_standing(definition: Definition, name: str, value: Any) -> None:

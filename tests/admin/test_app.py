@@ -18,6 +18,7 @@ from kompat.admin.requests import Requests
 from kompat.admin.route import Call, Route
 from kompat.admin.serving import Serving
 from kompat.admin.shapes import Answer, Body
+from kompat.admin.sites import Sites
 from kompat.config.broker import BrokerConfig
 from kompat.errors import ErrorCode, KafkaError
 from kompat.meters import OTHER, Meters
@@ -94,7 +95,21 @@ async def work(_: Call) -> Echo:
     return Echo(text="done", principal="")
 
 
+taken: list[str] = []
+
+
+async def take(_: Call) -> Echo:
+    taken.append("one")
+    return Echo(text="one", principal="")
+
+
+async def whence(call: Call) -> Echo:
+    return Echo(text=call.caller.client_host, principal="")
+
+
 ROUTES = [
+    Route(method="GET", path="/take", handle=take, summary="", tag="", has_effects=True),
+    Route(method="GET", path="/from", handle=whence, summary="", tag=""),
     Route(method="GET", path="/work/{name}", handle=work, summary="", tag=""),
     Route(method="GET", path="/led", handle=election.ask, summary="", tag=""),
     Route(method="POST", path="/led", handle=election.ask, summary="", tag=""),
@@ -106,8 +121,14 @@ ROUTES = [
 
 
 def served() -> Application:
-    application = Application(ROUTES, max_streams=1)
-    config = BrokerConfig({"kompat.http.max.body.bytes": str(MOST)})
+    config = BrokerConfig(
+        {
+            "kompat.http.max.body.bytes": str(MOST),
+            "kompat.http.max.streams": "1",
+            "kompat.http.allowed.hosts": "broker",
+        }
+    )
+    application = Application(ROUTES, config, Sites(config, "machine"))
     services: Any = SimpleNamespace(
         config=config, authorizer=SimpleNamespace(is_enabled=False), meters=Meters(), quotas=Quotas()
     )
@@ -264,12 +285,12 @@ async def connected(head_seconds: float) -> AsyncIterator[tuple[asyncio.StreamRe
         bound.close()
 
 
-UNREAD = (
-    b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n"  # it is answered before its body is there
+UNREAD = b"POST /nowhere HTTP/1.1\r\nhost: broker\r\ncontent-length: 100000\r\n\r\n"  # it is answered before its body is there
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GET /wait HTTP/1.1\r\nhost: broker\r\nx: ", UNREAD + b"x"], ids=["head", "unread body"]
 )
-
-
-@pytest.mark.parametrize("sent", [b"GET /wait HTTP/1.1\r\nhost: x\r\nx: ", UNREAD + b"x"], ids=["head", "unread body"])
 async def test_who_does_not_get_on_is_cut_off(sent: bytes) -> None:
     async with connected(0.05) as (reader, writer):
         writer.write(sent)
@@ -285,7 +306,7 @@ async def test_an_answer_that_comes_before_its_body_is_read_does_not_end_the_con
         for _ in range(100):  # longer than any head
             writer.write(b"x" * 1000)
             await writer.drain()
-        writer.write(b"GET /broken HTTP/1.1\r\nhost: x\r\n\r\n")
+        writer.write(b"GET /broken HTTP/1.1\r\nhost: broker\r\n\r\n")
         await asyncio.wait_for(reader.readuntil(b"HTTP/1.1 "), 30)  # behind the first answer
         assert (await reader.readline()).startswith(b"500")
 
@@ -306,3 +327,89 @@ async def test_pages_from_elsewhere_change_nothing(
     client: httpx.AsyncClient, headers: dict[str, str], status: int
 ) -> None:
     assert (await client.post("/echo", json={"text": "x"}, headers=headers)).status_code == status
+
+
+# -- what a browser may have been made to send ---------------------------------------------------------------------------
+async def test_pages_from_elsewhere_read_nothing_but_links_may_be_followed(client: httpx.AsyncClient) -> None:
+    image = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    frame = link | {"sec-fetch-dest": "iframe"}
+
+    statuses = [(await client.get("/led", headers=sent)).status_code for sent in (image, frame, link)]
+    assert statuses == [403, 403, 200]
+    assert (await client.get("/led", headers={"origin": "http://elsewhere"})).status_code == 403
+    assert (await client.get("/nowhere", headers=image)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "none"},
+        {"sec-fetch-site": "same-origin"},
+        {"origin": "http://broker"},
+        {"referer": "http://broker/"},
+        {"user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"},
+        {"accept-language": "en-US,en;q=0.5"},
+    ],
+)
+async def test_no_browser_takes_messages_by_a_get(client: httpx.AsyncClient, headers: dict[str, str]) -> None:
+    taken.clear()
+
+    assert (await client.get("/take", headers=headers)).status_code == 403
+    assert taken == []
+    assert (await client.get("/take", headers={"accept-language": "*"})).status_code == 200
+    assert taken == ["one"]
+
+
+async def test_a_head_has_no_effects(client: httpx.AsyncClient) -> None:
+    taken.clear()
+    refused = await client.head("/take")
+
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+    assert taken == []
+    assert (await client.head("/led")).status_code == 200
+
+
+async def test_who_calls_the_broker_by_another_name_is_refused_whatever_it_asks_for(
+    client: httpx.AsyncClient, application: Application
+) -> None:
+    for path in ("/led", "/nowhere"):
+        answer = await client.get(path, headers={"host": "rebound.example"})
+        assert (answer.status_code, answer.json()["type"]) == (421, "urn:kompat:problem:unknown-host")
+    assert application.services is not None
+    assert application.services.meters.http[OTHER, OTHER].statuses == {421: 2}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "status"), [("", 400), ("host: broker\r\nhost: broker\r\n", 400), ("host: broker\r\n", 200)]
+)
+async def test_a_request_has_one_host(hosts: str, status: int) -> None:
+    async with connected(30) as (reader, writer):
+        writer.write(f"GET /led HTTP/1.1\r\n{hosts}\r\n".encode())
+        line = await asyncio.wait_for(reader.readline(), 30)
+    assert line.startswith(f"HTTP/1.1 {status}".encode())
+
+
+async def test_the_cost_of_a_head_grows_with_its_length_alone() -> None:
+    """Eight thousand headers are refused at the hundredth, instead of being counted again with every further one."""
+    async with connected(30) as (reader, writer):
+        writer.write(b"GET /led HTTP/1.1\r\nhost: broker\r\n" + b"a:\r\n" * 7_500 + b"\r\n")
+        line = await asyncio.wait_for(reader.readline(), 30)
+    assert line.startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize("count", [99, 100])
+async def test_a_head_has_a_hundred_headers_at_most(count: int) -> None:
+    async with connected(30) as (reader, writer):
+        writer.write(b"GET /led HTTP/1.1\r\nhost: broker\r\n" + b"a: b\r\n" * count + b"\r\n")
+        line = await asyncio.wait_for(reader.readline(), 30)
+    assert line.startswith(b"HTTP/1.1 200" if count == 99 else b"HTTP/1.1 400")
+
+
+async def test_nobody_is_believed_where_a_request_comes_from() -> None:
+    async with connected(30) as (reader, writer):
+        writer.write(
+            b"GET /from HTTP/1.1\r\nhost: broker\r\nx-forwarded-for: 10.1.1.1\r\nforwarded: for=10.1.1.1\r\n\r\n"
+        )
+        answer = await asyncio.wait_for(reader.readuntil(b"}"), 30)
+    assert b'"127.0.0.1"' in answer

@@ -287,7 +287,7 @@ ROUTES = [
     Route(
         method="GET", path="/topic/{topic}/consume", handle=consume,
         summary="Consume the next messages of a consumer, high before low", tag=TAG, query=ConsumeQuery,
-        answer=Consumed, problems=(409,),
+        answer=Consumed, problems=(409,), has_effects=True,
     ),
     Route(
         method="GET", path="/topic/{topic}/peek", handle=peek,

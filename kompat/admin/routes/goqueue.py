@@ -262,7 +262,7 @@ ROUTES = [
         method="GET", path=f"{_GROUP}/poll", handle=poll,
         summary="Poll records with receipts, waiting for them if need be",
         description="Every poll is a heartbeat as well.",
-        tag=TAG, query=PollQuery, answer=Polled, problems=(409,),
+        tag=TAG, query=PollQuery, answer=Polled, problems=(409,), has_effects=True,
     ),
     Route(
         method="POST", path=f"{_GROUP}/offsets", handle=put_offsets, summary="Set a group's offsets", tag=TAG,

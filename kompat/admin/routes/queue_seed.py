@@ -300,6 +300,7 @@ ROUTES = [
         summary="Receive the next message that is not acknowledged; null where there is none",
         description="Every request of a consumer is a heartbeat as well. `consumerID` and `partitionID` stand after the question mark, or in a body of JSON.",
         tag=TAG, query=ReceiveQuery, answer=Message | None, problems=(404, 408, 409, 413),
+        has_effects=True,
     ),
     Route(
         method="POST", path="/ackMessage", handle=ack_message, summary="Acknowledge a message: the next one follows",
