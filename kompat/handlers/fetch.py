@@ -40,7 +40,7 @@ CONSUMER = -1  # as a replica's id
 
 def handle(ctx: Context, req: FetchRequest) -> Later[FetchResponse] | FetchResponse:
     services = ctx.services
-    plan = services.fetch_sessions.plan(req, services.clock.now())
+    plan = services.fetch_sessions.plan(req, ctx.api_version, services.clock.now())
     max_bytes = min(req.max_bytes, services.fetch_max_bytes)
     if services.quotas.is_enabled:
         max_bytes = min(max_bytes, services.quotas.most_fetched(ctx.principal, ctx.client_id) or max_bytes)

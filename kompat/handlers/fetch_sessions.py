@@ -11,12 +11,13 @@ from uuid import UUID
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.protocol.fetch import FetchRequest
-from kompat.types import ZERO_UUID, Millis
+from kompat.types import Millis
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1  # "no session, please", and with a session id: "close it"
 MAX_EPOCH = 2**31 - 1
+FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 Key = tuple[str, UUID, int]
 
@@ -40,7 +41,7 @@ class Wanted:
 class Session:
     id: int
     epoch: int  # expected in the next request
-    by_id: bool
+    uses_topic_ids: bool
     wanted: dict[Key, Wanted]
     last_used: Millis
 
@@ -110,11 +111,6 @@ def _wanted(request: FetchRequest) -> Iterable[tuple[Key, Wanted]]:
             )
 
 
-def _by_id(request: FetchRequest) -> bool:
-    topics = [*request.topics, *request.forgotten_topics_data]
-    return any(t.topic_id != ZERO_UUID for t in topics)
-
-
 class FetchSessions:
     """All sessions of a broker, at most `slots`; one unused for `eviction` makes room for a new one."""
 
@@ -128,27 +124,30 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, request: FetchRequest, now: Millis) -> Plan:
+    def plan(self, request: FetchRequest, version: int, now: Millis) -> Plan:
+        """`version` alone says whether topics go by id: an incremental request may name none at all, and its answer is in
+        the request's version."""
+        uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            return self._full(request, now)
-        return self._incremental(request, now)
+            return self._full(request, uses_topic_ids, now)
+        return self._incremental(request, uses_topic_ids, now)
 
-    def _full(self, request: FetchRequest, now: Millis) -> Plan:
+    def _full(self, request: FetchRequest, uses_topic_ids: bool, now: Millis) -> Plan:
         self._sessions.pop(request.session_id, None)
         wanted = dict(_wanted(request))
         if request.session_epoch == FINAL_EPOCH or not wanted or not self._room(now):
             return Plan(NO_SESSION, list(wanted.values()), None, incremental=False)
-        session = Session(self._unused_id(), INITIAL_EPOCH + 1, _by_id(request), wanted, now)
+        session = Session(self._unused_id(), INITIAL_EPOCH + 1, uses_topic_ids, wanted, now)
         self._sessions[session.id] = session
         return Plan(session.id, list(wanted.values()), session, incremental=False)
 
-    def _incremental(self, request: FetchRequest, now: Millis) -> Plan:
+    def _incremental(self, request: FetchRequest, uses_topic_ids: bool, now: Millis) -> Plan:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.wanted and (request.topics or request.forgotten_topics_data) and session.by_id != _by_id(request):
+        if session.uses_topic_ids is not uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.update(request)
         del self._sessions[session.id]
