@@ -97,10 +97,9 @@ class TransactionMachine:
                 timeout_ms=timeout_ms,
                 state=State.EMPTY,
             )
+        _require_no_pending_end(known)
         if expected is not None and not _may_continue(known, expected):
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
-        if known.state in PREPARED:
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.state is State.ONGOING:
             aborted = self._fenced_abort(known, now)
             return Decision([Changed(aborted)], MustAbort(Producer(aborted.producer_id, aborted.producer_epoch)))
@@ -123,9 +122,10 @@ class TransactionMachine:
         client_version: int,
         now: Millis,
     ) -> Decision[Record, None]:
+        pending = self._transactions.get(transactional_id)
+        if pending is not None:
+            _require_no_pending_end(pending)
         known = self._held_by(transactional_id, producer)
-        if known.state in PREPARED:
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         added = known.partitions | frozenset(partitions)
         if known.state is State.ONGOING and added == known.partitions:
             return Decision([], None)
@@ -143,8 +143,7 @@ class TransactionMachine:
     def verify(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> Decision[Record, None]:
         """May the producer write to the partition in its transaction? (For clients that add partitions themselves.)"""
         known = self._held_by(transactional_id, producer)
-        if known.state in PREPARED:
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        _require_no_pending_end(known)
         if known.state is not State.ONGOING or partition not in known.partitions:
             raise KafkaError(ErrorCode.TRANSACTION_ABORTABLE)
         return Decision([], None)
@@ -166,13 +165,14 @@ class TransactionMachine:
         if known is None:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         bumping = client_version >= EPOCH_BUMP_VERSION
+        if bumping:
+            _require_no_pending_end(known)
         retried = bumping and _is_retried_end(known, producer)
         if known.producer_id != producer.id and not retried:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if not retried and known.producer_epoch != producer.epoch:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
-        if bumping and not retried and known.state in PREPARED:
-            raise KafkaError(ErrorCode.PRODUCER_FENCED)
+        _require_no_pending_end(known)
         if _already_ended(known, commit=commit, bumping=bumping, retried=retried):
             # Written down once more, for only what is committed is answered. A broker that has lost the lead and does not know it
             # may take the end of the next transaction, of which it has not heard, for that of the last one.
@@ -259,6 +259,13 @@ def _given(fresh_id: int) -> int:
     return fresh_id
 
 
+def _require_no_pending_end(known: Transaction) -> None:
+    """While markers are being written the client has to come again, whatever id and epoch it names: those it was given for its
+    next transaction are not in force yet, and a fatal error would end a healthy producer."""
+    if known.state in PREPARED:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
 def _may_continue(known: Transaction, expected: Producer) -> bool:
     """A producer that names itself goes on only where nobody else has taken over since."""
     return (
@@ -290,7 +297,7 @@ def _next_holder(known: Transaction, expected: Producer | None, fresh_id: int) -
 
 def _is_retried_end(known: Transaction, producer: Producer) -> bool:
     """Is this the end that was already prepared under the epoch before? (Version 2 bumps it at the end.)"""
-    if known.state not in (*PREPARED, *COMPLETED):
+    if known.state not in COMPLETED:
         return False
     if known.producer_id == producer.id:
         return known.producer_epoch == producer.epoch + 1
@@ -301,13 +308,9 @@ def _is_retried_end(known: Transaction, producer: Producer) -> bool:
 
 def _already_ended(known: Transaction, *, commit: bool, bumping: bool, retried: bool) -> bool:
     """True: there is nothing to do but answer. False: prepare the end. Raises where it may not end this way."""
-    same = known.state in (
-        (State.PREPARE_COMMIT, State.COMPLETE_COMMIT) if commit else (State.PREPARE_ABORT, State.COMPLETE_ABORT)
-    )
+    same = known.state is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
     if known.state is State.ONGOING:
         return False
-    if known.state in PREPARED:
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE)
     if bumping:
         if retried and same:
             return True

@@ -192,13 +192,44 @@ def test_a_retried_end_is_answered_only_by_who_can_still_write(version: int) -> 
     assert c.log[before:] == [Changed(replace(known, updated_ms=c.now))]
 
 
-def test_a_prepared_commit_cannot_be_aborted() -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_prepared_commit_cannot_be_aborted(version: int) -> None:
+    c = Coordinator()
+    producer = c.init()
+    c.add(producer, P0, version=version)
+    c.end(producer, version=version)
+
+    assert refused(lambda: c.end(producer, commit=False, version=version)) is ErrorCode.CONCURRENT_TRANSACTIONS
+    c.complete()
+    assert refused(lambda: c.end(producer, commit=False, version=version)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_abort_right_after_a_commit_is_tried_again_while_the_markers_are_written() -> None:
     c = Coordinator()
     producer = c.init()
     c.add(producer, P0)
-    c.end(producer)
+    following = c.end(producer)
 
-    assert refused(lambda: c.end(producer, commit=False)) is ErrorCode.INVALID_TXN_STATE
+    assert refused(lambda: c.end(following, commit=False)) is ErrorCode.CONCURRENT_TRANSACTIONS
+    c.complete()
+    assert c.end(following, commit=False) == Producer(following.id, following.epoch + 1)
+
+
+def test_a_producer_whose_epochs_run_out_goes_on_with_the_id_that_it_was_given() -> None:
+    c = Coordinator()
+    producer = first = c.init()
+    for _ in range(LAST_CLIENT_EPOCH + 2):
+        c.add(producer, P0)
+        following = c.end(producer)
+        # None of these may end the producer: what it was given counts as soon as the markers are written.
+        assert refused(lambda: c.add(following, P0)) is ErrorCode.CONCURRENT_TRANSACTIONS  # noqa: B023 - runs at once
+        assert refused(lambda: c.end(following, commit=False)) is ErrorCode.CONCURRENT_TRANSACTIONS  # noqa: B023
+        assert refused(lambda: c.init(following)) is ErrorCode.CONCURRENT_TRANSACTIONS  # noqa: B023
+        c.complete()
+        producer = following
+
+    assert producer.id != first.id
+    assert c.end(producer, commit=False).epoch == producer.epoch + 1
 
 
 def test_nothing_can_be_added_while_the_markers_are_written() -> None:
@@ -226,8 +257,9 @@ def test_initialising_over_an_open_transaction_aborts_it_first() -> None:
 
     assert isinstance(c.init(), MustAbort)
     assert c.transaction.state is State.PREPARE_ABORT
-    assert refused(lambda: c.end(producer)) is ErrorCode.PRODUCER_FENCED
+    assert refused(lambda: c.end(producer)) is ErrorCode.CONCURRENT_TRANSACTIONS
     c.complete()
+    assert refused(lambda: c.end(producer)) is ErrorCode.PRODUCER_FENCED
     assert c.init().epoch > producer.epoch
 
 
@@ -243,6 +275,8 @@ def test_an_abandoned_transaction_is_aborted_after_its_time_out() -> None:
     c.tick()
 
     assert c.transaction.state is State.PREPARE_ABORT
+    assert refused(lambda: c.end(producer)) is ErrorCode.CONCURRENT_TRANSACTIONS
+    c.complete()
     assert refused(lambda: c.end(producer)) is ErrorCode.PRODUCER_FENCED
 
 
