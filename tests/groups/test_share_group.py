@@ -6,6 +6,7 @@ import pytest
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.config import GroupSettings, ShareGroupSettings
+from kompat.groups.machine.share_heartbeat import MOST_ASSIGNED_AT_ONCE
 from kompat.groups.machine.share_messages import ShareOffsetsDeletion
 from kompat.groups.records import Assignment
 from tests.groups.harness import code_of, compacted, replicated, settled, table, topic_id_of
@@ -90,14 +91,24 @@ def test_partitions_are_shared_where_members_are_many(groups: Sharing) -> None:
     assert sorted(number for each in groups.assigned(*names) for number in each["bills"]) == [0, 0, 0, 1, 1, 1]
 
 
-def test_members_that_come_in_quick_succession_share_an_assignment(groups: Sharing) -> None:
+def test_a_newcomer_is_assigned_partitions_at_once(groups: Sharing) -> None:
     groups.enter_share("m1")
     epoch = groups.share().target_epoch
 
-    assert named(groups.share_join("m2").assignment) == {}
+    assert len(named(groups.share_join("m2").assignment)["orders"]) == 2
+    assert (groups.share().epoch, groups.share().target_epoch) == (epoch + 1, epoch + 1)
+
+
+def test_newcomers_to_a_large_group_share_an_assignment(groups: Sharing) -> None:
+    groups.enter_share("first")
+    for number in range(1, MOST_ASSIGNED_AT_ONCE):
+        groups.share_join(f"m{number}")
+    epoch = groups.share().target_epoch
+
+    assert named(groups.share_join("late").assignment) == {}
     assert (groups.share().epoch, groups.share().target_epoch) == (epoch + 1, epoch)
     groups.advance(1_000)
-    assert len(groups.assigned("m2")[0]["orders"]) == 2
+    assert len(groups.assigned("late")[0]["orders"]) == 1
 
 
 def test_the_assignment_is_told_when_it_changes_or_when_everything_is_said(groups: Sharing) -> None:
