@@ -349,7 +349,9 @@ def _unknown(client: Client, header: RequestHeader) -> Answer:
 
 def _unsupported(exchange: Exchange, body: memoryview) -> Answer:
     api, header = exchange.api, exchange.header
-    log.warning("API version not served", extra=exchange.facts())
+    # Clients ask ApiVersions in their newest version first, with every connection: that is how they learn of ours.
+    level = logging.DEBUG if api.key == API_VERSIONS else logging.WARNING
+    log.log(level, "API version not served", extra=exchange.facts())
     error = KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     if api.key == API_VERSIONS:
         exchange.meter.failed(error.code)
