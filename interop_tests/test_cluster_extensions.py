@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, Producer, ShareConsumer, TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from interop_tests.support.broker import external
 from interop_tests.support.clients import kcat
 from interop_tests.support.cluster import Cluster, cluster_of
+from interop_tests.support.group_settings import set_group
 from interop_tests.support.groups import fresh_group
 from interop_tests.support.wait import until
 
@@ -38,14 +38,11 @@ def three(whole: Cluster) -> Cluster:
     return whole
 
 
-def share_group(cluster: Cluster) -> str:
+def share_group(cluster: Cluster, **more: str) -> str:
     """One that reads what was there before it."""
     group = fresh_group()
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    admin = cluster.admin()
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(30)
+    settings = {"share.auto.offset.reset": "earliest"} | {name.replace("_", "."): value for name, value in more.items()}
+    set_group(cluster.bootstrap, group, settings)
     return group
 
 
@@ -138,7 +135,8 @@ def test_what_is_rejected_becomes_one_letter_whoever_leads_the_topic_for_them(th
     topic = three.create("poison", PARTITIONS)
     values = [str(number) for number in range(1200)]
     produce(three, topic, values, PARTITIONS)
-    member = Sharer(three, share_group(three), topic, AcknowledgeType.REJECT)
+    group = share_group(three, errors_deadletterqueue_topic_name="dlq.<topic>")
+    member = Sharer(three, group, topic, AcknowledgeType.REJECT)
 
     member.work_until(lambda: len(member.settled) > 100, "some are rejected")
     three.brokers[three.leader(topic)].kill()

@@ -5,16 +5,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs hide what it exports
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
 from interop_tests.conftest import StartBroker
 from interop_tests.support.broker import AnyBroker, running
+from interop_tests.support.group_settings import set_group
 from interop_tests.support.groups import fresh_group
 from interop_tests.support.members.host import Member, Seen
 from interop_tests.support.members.sharers import COMMANDS, EXPLICIT, Hosts
@@ -49,10 +43,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def earliest(bootstrap: str) -> str:
     """A group that reads what was there before it."""
     group = fresh_group()
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    set_group(bootstrap, group, {"share.auto.offset.reset": "earliest"})
     return group
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from interop_tests.support.broker import Broker, external, running
 from interop_tests.support.clients.kcat import run
 from interop_tests.support.command import Command
+from interop_tests.support.group_settings import set_group
 from interop_tests.support.groups import fresh_group
 from interop_tests.support.members.host import Host
 from interop_tests.support.sparks import Sender, Sent, figures, for_few_rows, rows, source
@@ -103,7 +104,8 @@ def stories(told: Sequence[Event]) -> dict[str, list[Event]]:
 
 
 def reading(bootstrap: str, host: Host, topic: str, group: str) -> Sender:
-    """There is a member that has begun to read."""
+    """There is a member that has begun to read, of a group with dead letters."""
+    set_group(bootstrap, group, {"errors.deadletterqueue.topic.name": "dlq.<topic>"})
     sender = Sender(bootstrap)
     member = host.join(bootstrap, group, topic, config={"share.acknowledgement.mode": "explicit"})
 

@@ -15,6 +15,7 @@ from interop_tests.support.broker import AnyBroker, external, running
 from interop_tests.support.clients.base import Message
 from interop_tests.support.clients.confluent import producer
 from interop_tests.support.clients.kcat import Kcat, run
+from interop_tests.support.group_settings import set_group
 from interop_tests.support.groups import fresh_group
 from interop_tests.support.members.host import Host, Member
 from interop_tests.support.topics import Topics
@@ -80,7 +81,8 @@ def wait_kinds(bootstrap: str, topic: str, *wanted: str) -> list[Event]:
 
 
 def reading(bootstrap: str, host: Host, group: str, topic: str) -> Member:
-    """A member of a share group that has begun to read."""
+    """A member of a share group that has begun to read, and that has dead letters."""
+    set_group(bootstrap, group, {"errors.deadletterqueue.topic.name": "dlq.<topic>"})
     member = host.join(bootstrap, group, topic, config=EXPLICIT)
 
     def has_begun() -> bool:

@@ -31,7 +31,7 @@ from kompat.log.manager import Logs
 from kompat.log.partition import Origin, Partition
 from kompat.share.dead_letters import DeadLetterWriter, Profile
 from kompat.share.events import SILENT, ShareEvents
-from kompat.share.machine.settings import ShareSettings
+from kompat.share.machine.settings import DEFAULT_QUEUE_BACKOFF_MS, ShareSettings
 from kompat.share.offsets import ShareOffsets
 from kompat.share.requests import TopicIdPartition
 from kompat.share.service import ShareService
@@ -44,6 +44,8 @@ from kompat.types import LeaderEpoch, LogId, Offset
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+DEFAULT_DEAD_LETTER_TOPIC = "dlq.<topic>"  # of queues: share groups have none unless they ask for it
+RELEASE_BACKOFF = "kompat.share.release.backoff.ms"
 DEAD_LETTER_PREFIX = "dlq."
 
 
@@ -227,6 +229,7 @@ class Coordinators:
 
     def _share_settings(self, group_id: str) -> ShareSettings:
         setting: Callable[[str], Any] = partial(self._cluster.group_setting, group_id)
+        is_set = partial(self._cluster.has_group_setting, group_id)
         settings = ShareSettings(
             lock_ms=setting("share.record.lock.duration.ms"),
             delivery_limit=setting("share.delivery.count.limit"),
@@ -234,11 +237,19 @@ class Coordinators:
             offset_reset=setting("share.auto.offset.reset"),
             is_read_committed=setting("share.isolation.level") == "read_committed",
             can_renew=setting("share.renew.acknowledge.enable"),
-            backoff_ms=setting("kompat.share.release.backoff.ms"),
+            backoff_ms=setting(RELEASE_BACKOFF),
             max_backoff_ms=setting("kompat.share.release.backoff.max.ms"),
             has_dead_letters=bool(setting(DEAD_LETTER_TOPIC)),
+            receipt_backoff_ms=setting(RELEASE_BACKOFF) if is_set(RELEASE_BACKOFF) else DEFAULT_QUEUE_BACKOFF_MS,
+            has_receipt_dead_letters=bool(self._dead_letter_topic_of(group_id)),
         )
         return self._of_queue(group_id, settings)
+
+    def _dead_letter_topic_of(self, group_id: str) -> str:
+        """Where dead letters of the group go, if it has any; `<topic>` stands for the topic of the record."""
+        if not self._cluster.has_group_setting(group_id, DEAD_LETTER_TOPIC):
+            return DEFAULT_DEAD_LETTER_TOPIC
+        return str(self._cluster.group_setting(group_id, DEAD_LETTER_TOPIC))
 
     def _of_queue(self, group_id: str, settings: ShareSettings) -> ShareSettings:
         """A queue topic is a group of its own name, and says what it wants in its own settings."""
@@ -248,7 +259,7 @@ class Coordinators:
         config = topic_config(topic.configs, self._config)
         is_said = self._cluster.has_group_setting(group_id, "share.auto.offset.reset")
         return replace(
-            settings,
+            settings.of_receipts(),
             lock_ms=config.kompat_queue_lock_ms,
             delivery_limit=config.kompat_queue_max_deliveries,
             # Consumers of a queue expect what came before they did.
@@ -269,7 +280,7 @@ class Coordinators:
 
     async def _letter_topic(self, group_id: str, topic: str) -> Topic | None:
         """The dead-letter topic of a group's records from a topic. Those of dead letters would have no end."""
-        name = str(self._cluster.group_setting(group_id, DEAD_LETTER_TOPIC)).replace("<topic>", topic)
+        name = self._dead_letter_topic_of(group_id).replace("<topic>", topic)
         if not name or name == topic or topic.startswith(DEAD_LETTER_PREFIX):
             return None
         refusals = await self._cluster.auto_create([name])

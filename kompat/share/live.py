@@ -193,7 +193,7 @@ class LivePartition:
 
     def say_why(self, offset: int, reason: str) -> None:
         """Of a record that is about to be rejected. A broker that dies before the letter is written forgets it."""
-        if not self.settings.has_dead_letters:
+        if not self.settings.has_receipt_dead_letters:
             return  # nobody would tell it
         self.reasons[offset] = reason
         if len(self.reasons) > MOST_REASONS:

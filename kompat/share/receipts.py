@@ -17,6 +17,7 @@ from zlib import crc32
 from kompat.errors import ErrorCode, KafkaError
 from kompat.share.machine.claims import Said
 from kompat.share.machine.messages import AckType
+from kompat.share.machine.settings import RECEIPT_PREFIX
 from kompat.share.requests import TopicIdPartition
 
 _VERSION = 1
@@ -60,7 +61,7 @@ class Receipt(NamedTuple):
 
 
 def member_of(lock: bytes) -> str:
-    return f"receipt-{lock.hex()}"
+    return RECEIPT_PREFIX + lock.hex()
 
 
 def decode(text: str) -> Receipt:

@@ -18,7 +18,9 @@ from kompat.share.machine.settings import ShareSettings
 from kompat.types import Millis, Offset
 
 RECORDS = 12
-SETTINGS = ShareSettings(lock_ms=100, delivery_limit=3, backoff_ms=10, max_backoff_ms=40, has_dead_letters=True)
+SETTINGS = ShareSettings(
+    lock_ms=100, delivery_limit=3, receipt_backoff_ms=10, max_backoff_ms=40, has_receipt_dead_letters=True
+)
 KINDS = (AckType.ACCEPT, AckType.RELEASE, AckType.REJECT, AckType.RENEW)
 AVAILABLE, HELD, ACCEPTED, DEAD = "available", "held", "accepted", "dead"
 
@@ -51,7 +53,7 @@ class Receipts(RuleBasedStateMachine):
             assert not [e for e in self.model if e.state == AVAILABLE and e.until <= self.now]
             return
         self.locks += 1
-        lock = f"lock-{self.locks}"
+        lock = f"receipt-{self.locks}"
         found = Found(offset, Offset(RECORDS), [offset], [RECORDS - 1], [])
         want = Want(max_records=count, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
         acquired = self.machine.acquire(lock, found, want, SETTINGS, Millis(self.now))
@@ -110,7 +112,7 @@ class Receipts(RuleBasedStateMachine):
             or (said.kind is AckType.RELEASE and entry.deliveries >= SETTINGS.delivery_limit)
         )
         entry.state = ACCEPTED if said.kind is AckType.ACCEPT else DEAD if is_dead else AVAILABLE
-        backoff = SETTINGS.backoff(entry.deliveries) if wait is None else wait
+        backoff = SETTINGS.of_receipts().backoff(entry.deliveries) if wait is None else wait
         entry.until = self.now + backoff if entry.state == AVAILABLE else 0
         entry.persisted = entry.state, entry.deliveries
 

@@ -99,7 +99,7 @@ def _tuned(settings: ShareSettings, said: Said) -> ShareSettings:
         return settings
     if said.kind is AckType.RENEW:
         return replace(settings, lock_ms=said.wait_ms)
-    return replace(settings, backoff_ms=said.wait_ms, max_backoff_ms=said.wait_ms)
+    return replace(settings, backoff_ms=said.wait_ms, receipt_backoff_ms=said.wait_ms, max_backoff_ms=said.wait_ms)
 
 
 def _joined(first: Update | None, then: Update | None) -> Update | None:

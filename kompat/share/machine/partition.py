@@ -273,7 +273,7 @@ class SharePartition:
         elif kind is AckType.GAP:
             state, until = _ARCHIVED, 0
         elif kind is AckType.RELEASE and deliveries < settings.delivery_limit:
-            state, until = _AVAILABLE, now + settings.backoff(deliveries)
+            state, until = _AVAILABLE, now + settings.of_member(run.member).backoff(deliveries)
         else:
             reason = Reason.REJECTED if kind is AckType.REJECT else Reason.DELIVERY_LIMIT
             state, until = self._give_up(run, reason, settings, dead), 0
@@ -281,7 +281,7 @@ class SharePartition:
         changed.append(StateBatch(first, last, state, deliveries))
 
     def _give_up(self, run: Run, reason: Reason, settings: ShareSettings, dead: list[Dead]) -> RecordState:
-        if not settings.has_dead_letters:
+        if not settings.of_member(run.member).has_dead_letters:
             return _ARCHIVED
         dead.append(Dead(run.first, run.last, run.deliveries, reason))
         return _ARCHIVING

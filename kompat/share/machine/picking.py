@@ -32,7 +32,8 @@ class Picker:
             return
         last = min(first + room - 1, lasts[-1])
         if not self._can_cut:
-            last = lasts[bisect_left(lasts, last)]
+            # A batch is given out whole, whatever the member wishes, but never more than the group may hold.
+            last = min(lasts[bisect_left(lasts, last)], first + self._free - 1)
         self.count = last - first + 1
         while not self._can_cut and last - first >= self._want.batch_size:
             following = bisect_left(firsts, first + self._want.batch_size)
@@ -53,15 +54,15 @@ class Picker:
         if self.is_done:
             return
         if deliveries == 0:
-            if self._free <= 0 and (self._first or self._can_cut):
+            if self._free <= 0:
                 self.is_done = True
                 return
+            last = min(last, first + self._free - 1)
         elif deliveries >= self._settings.isolate_from:
             self._isolate(first, last, deliveries, size)
             return
         if self._can_cut:
-            room = self._want.max_records - self.count
-            last = min(last, first + (room if deliveries else min(room, self._free)) - 1)
+            last = min(last, first + self._want.max_records - self.count - 1)
         self._take(first, last, deliveries)
         if deliveries == 0:
             self._free -= last - first + 1

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
+
+DEFAULT_QUEUE_BACKOFF_MS: Final = 1_000
+RECEIPT_PREFIX: Final = "receipt-"  # of the member that a receipt locks its record for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,10 +19,21 @@ class ShareSettings:
     offset_reset: str = "latest"  # share.auto.offset.reset
     is_read_committed: bool = False  # share.isolation.level
     can_renew: bool = True  # share.renew.acknowledge.enable
-    # A released record waits before it comes again, each time twice as long: what failed once may well fail again.
-    backoff_ms: int = 1_000
+    # A released record may wait before it comes again, each time twice as long: what failed once may well fail again. And what
+    # is given up may be written to a dead-letter topic. Share consumers get what Kafka has, which is neither, unless the group
+    # asks for it; those who take records by receipt get both, unless the group asks for something else.
+    backoff_ms: int = 0
     max_backoff_ms: int = 60_000
-    has_dead_letters: bool = False  # what is given up is to be written to a dead-letter topic
+    has_dead_letters: bool = False
+    receipt_backoff_ms: int = DEFAULT_QUEUE_BACKOFF_MS
+    has_receipt_dead_letters: bool = False
+
+    def of_receipts(self) -> ShareSettings:
+        return replace(self, backoff_ms=self.receipt_backoff_ms, has_dead_letters=self.has_receipt_dead_letters)
+
+    def of_member(self, member: str | None) -> ShareSettings:
+        """What holds for whoever holds a record: a member of the share group, or a receipt."""
+        return self.of_receipts() if member is not None and member.startswith(RECEIPT_PREFIX) else self
 
     def backoff(self, deliveries: int) -> int:
         """How long a record waits that was released after so many deliveries."""
