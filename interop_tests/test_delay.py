@@ -258,3 +258,26 @@ def test_one_dies_in_the_middle_of_ten_thousand(start_broker: StartBroker) -> No
 
     assert [int(record.value or b"") for record in found] == list(range(count))
     assert json.dumps(sorted({record.timestamp for record in found})) == json.dumps([due])
+
+
+def test_a_stock_consumer_reads_many_large_records_that_compress_well_and_are_due_at_once(
+    bootstrap: str, topics: Topics
+) -> None:
+    """Together they are 113 MB, which no client unpacks as one batch; compressed, they are some kilobytes."""
+    topic, count, due = topics.create(), 450, now_ms() + 4000
+    row = json.dumps({"name": "the same again", "amount": 1}).encode()
+    values = [b"[%d, " % number + b", ".join([row] * (250_000 // (len(row) + 2))) + b"]" for number in range(count)]
+    sender = Producer({"bootstrap.servers": bootstrap, "compression.type": "zstd"})
+    for value in values:
+        sender.produce(topic, value, headers=[("kompat-deliver-at", str(due).encode())])
+        sender.poll(0)
+    sender.produce(topic, b"last", headers=[("kompat-deliver-at", str(due + 1).encode())])
+    assert sender.flush(30) == 0
+
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
+    reader.subscribe([topic])
+    try:
+        found = [value for _, each in poll(reader, count + 1, seconds=60) if (value := each.value) is not None]
+    finally:
+        reader.close()
+    assert found == [*values, b"last"]

@@ -26,6 +26,7 @@ from kompat.extensions.redrive import Letter, Marks, Selection
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.commit import Pending
 from kompat.log.manager import Logs
+from kompat.log.packing import BATCH_BYTES, batch_limit, packed
 from kompat.log.partition import Origin, Partition
 from kompat.log.validation import codec_of
 from kompat.protocol.records import Compression, Record, build_batch
@@ -192,8 +193,8 @@ class DeadLetterService:
             records, after = await read(log, offset)
             letters = [redrive.read_letter(log.topic, log.index, each, marks) for each in records if each.offset < end]
             chosen = [letter for letter in letters if selection.takes(letter)]
-            if chosen:
-                await self._put_back(log, chosen, marks, outcome, seen)
+            for part in packed(chosen, _put_back_record, self._batch_limit(chosen)):  # one turn each
+                await self._put_back(log, part, marks, outcome, seen)
             offset = after
 
     async def _put_back(
@@ -242,6 +243,12 @@ class DeadLetterService:
         if self._tracer is not None:
             self._tracer.redriven(log, [letter.offset for letter in letters], target, appended)
         return appended.pending
+
+    def _batch_limit(self, letters: Sequence[Letter]) -> int:
+        """Of what goes back at once: in each of the topics it is one batch."""
+        targets = {target for letter in letters if isinstance(target := self._target(letter), LogId)}
+        logs = [self._logs.find_by_id(target.topic_id, target.partition) for target in targets]
+        return min([BATCH_BYTES, *(batch_limit(log.config) for log in logs if log is not None)])
 
     def _by_target(self, letters: Sequence[Letter], outcome: Redriven) -> dict[LogId, list[Letter]]:
         found: dict[LogId, list[Letter]] = {}
@@ -358,6 +365,10 @@ class _Seen:
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
         return False
+
+
+def _put_back_record(letter: Letter) -> Record:
+    return redrive.redriven(letter, 0, letter.timestamp)
 
 
 def _sender(log: Partition) -> bytes:

@@ -27,15 +27,14 @@ from kompat.extensions.states import Draft
 from kompat.extensions.timers import Timers
 from kompat.log.commit import Pending
 from kompat.log.intake import StateWrite
+from kompat.log.packing import batch_limit, codec_for
 from kompat.log.partition import Origin
-from kompat.log.validation import codec_of
-from kompat.protocol.records import Record, build_batch
+from kompat.protocol.records import Compression, Record, build_batch
 from kompat.types import Millis, Offset
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 500  # records that one append delivers
-BYTES_AT_ONCE = 256 * 1024  # and bytes, if it is more than one record
 TURN_SECONDS = 0.005  # others get their turn after so much work
 LONGEST_SLEEP = 1.0  # seconds: should somebody set the clock, it is noticed
 VOID_TOLERATED = 64  # places in the queue
@@ -142,7 +141,7 @@ class Firing:
     def _append(self, intake: PartitionIntake, now: Millis) -> Pending:
         draft = Draft(intake.view)
         timers = Timers(draft)
-        due = timers.take_due(now, AT_ONCE, BYTES_AT_ONCE)
+        due = timers.take_due(now, AT_ONCE, batch_limit(intake.partition.config))
         if not intake.lanes.is_on:
             _rank(due, intake.partition.log_end_offset, now, draft)
         writes = timers.writes()
@@ -175,8 +174,11 @@ class Firing:
 
 
 def _batch(due: Sequence[Parked], config: TopicConfig, now: Millis) -> bytearray:
-    codec = codec_of(config, producers=due[0].codec)
-    return build_batch(_delivered(due, config, now), compression=codec)
+    return build_batch(_delivered(due, config, now), compression=_codec(due, config))
+
+
+def _codec(due: Sequence[Parked], config: TopicConfig) -> Compression:
+    return codec_for(config, ((each.codec, each.plain_size) for each in due))
 
 
 def _rank(due: Sequence[Parked], base_offset: Offset, now: Millis, draft: Draft) -> None:
@@ -191,8 +193,8 @@ def _rank(due: Sequence[Parked], base_offset: Offset, now: Millis, draft: Draft)
 
 
 def _enter_lanes(intake: PartitionIntake, due: Sequence[Parked], now: Millis) -> list[StateWrite]:
-    codec = codec_of(intake.partition.config, producers=due[0].codec)
-    return intake.lanes.enter(_delivered(due, intake.partition.config, now), codec, now)
+    config = intake.partition.config
+    return intake.lanes.enter(_delivered(due, config, now), _codec(due, config), now)
 
 
 def _delivered(due: Sequence[Parked], config: TopicConfig, now: Millis) -> list[Record]:

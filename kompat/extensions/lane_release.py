@@ -25,17 +25,16 @@ from kompat.extensions.priority import Ranks
 from kompat.extensions.states import Draft, View
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.commit import Pending
+from kompat.log.packing import batch_limit, codec_for, size_of
 from kompat.log.partition import Origin, Partition
-from kompat.log.validation import codec_of
 from kompat.protocol.records import Record, build_batch
 from kompat.types import Millis, Offset
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 1000  # records that one append releases, where all are to be
-BYTES_AT_ONCE = 256 * 1024  # if it is more than one record
 KEPT_BYTES = 32 << 20  # of runs that are released in parts, and so are needed again soon; of all partitions
-RECORD_BYTES = 400  # that a record takes in memory besides its value, about
+RECORD_BYTES = 400  # that a record takes in memory besides what it has, about
 
 
 class Commits(Protocol):
@@ -214,7 +213,7 @@ class LaneRelease:
     def _limit(self, waiting: Summary) -> Limit | None:
         """How much can be released now; None: nothing."""
         config = self._partition.config
-        size = min(BYTES_AT_ONCE, config.segment_bytes // 2)
+        size = min(batch_limit(config), config.segment_bytes // 2)
         if not waiting.waiting:
             return None
         if self._settling:
@@ -283,7 +282,10 @@ class LaneRelease:
 
 @dataclass(slots=True)
 class OpenedRuns:
-    """Records of runs that are released in parts: as many as there is room for, the newest."""
+    """Records of runs that are released in parts: as many as there is room for, the newest, and that one in any case.
+
+    Else a run without room would be opened anew for every part of it.
+    """
 
     _runs: dict[bytes, tuple[list[Record], int]] = field(default_factory=dict)  # and about how many bytes they take
     _size: int = 0
@@ -294,10 +296,10 @@ class OpenedRuns:
         return records
 
     def keep(self, run: bytes, records: list[Record]) -> None:
-        size = sum(len(record.value or b"") for record in records) + RECORD_BYTES * len(records)
+        size = sum(map(size_of, records)) + RECORD_BYTES * len(records)
         self._runs[run] = records, size
         self._size += size
-        while self._size > KEPT_BYTES:
+        while self._size > KEPT_BYTES and len(self._runs) > 1:
             self.take(next(iter(self._runs)))
 
     def clear(self) -> None:
@@ -315,7 +317,7 @@ def _summary(view: View) -> Summary:
 
 
 def _batch(taken: Sequence[Taken], config: TopicConfig, now: Millis) -> bytearray:
-    codec = codec_of(config, producers=taken[0].codec)
+    codec = codec_for(config, ((run.codec, sum(len(each.value or b"") for each in run.records)) for run in taken))
     # What has waited for long gets the time of its release: by its own, retention might take it at once.
     oldest = now - config.retention_ms // 2 if config.delete and config.retention_ms >= 0 else None
     records: list[Record] = []

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 from kompat.config.topic import TopicConfig
 from kompat.extensions.states import Draft
+from kompat.log.packing import ADDED_BYTES, size_of
 from kompat.protocol.batch import CRC_START
 from kompat.protocol.records import Record, iterate
 from kompat.types import Buffer, Millis, Offset
@@ -32,7 +33,6 @@ RELEASED: Final = b"l/r"
 HIGHEST: Final = 9
 CLASSES: Final = HIGHEST + 1
 NO_END: Final = 2**63 - 1
-OVERHEAD: Final = 80  # bytes that a record takes besides its key and value, with the headers that it gets: about
 BY_PRIORITY: Final = "priority"  # a value of kompat.delivery.order
 
 _VERSION = 1
@@ -128,8 +128,9 @@ class Limit:
     """Of what is taken at once; one record is taken in any case."""
 
     records: int
-    size: int  # in bytes
+    size: int  # in bytes, before compression
     before: int = NO_END  # only runs with numbers below this
+    has_taken: bool = False  # something, so that the rest has to fit
 
     @property
     def is_reached(self) -> bool:
@@ -231,6 +232,9 @@ class Lanes:
             batch = value[_RUN.size :] if not flags & _APART else self._draft.get(_data_name(slot, priority))
             records = list(iterate(batch or b""))
         end = _end(records, lane.gone, limit, NO_END if codec else size)
+        if end == lane.gone:  # the first that is left does not fit behind what is taken already
+            opened.keep(known, records)
+            return
         counted_from = None if flags & _FINISHED else Offset(slot)
         taken.append(Taken(records[lane.gone : end], counted_from, Millis(parked_at), codec))
         lane.count -= end - lane.gone
@@ -248,16 +252,17 @@ class Lanes:
 def _end(records: list[Record], start: int, limit: Limit, most: int) -> int:
     """Where the limit ends a run; what it leaves of the limit is noted. `most`: more bytes than the records cannot have."""
     end, rest = start, len(records) - start
-    if rest <= limit.records and most + rest * OVERHEAD <= limit.size:
-        limit.size -= most + rest * OVERHEAD
-        limit.records -= rest
-        return len(records)
-    for record in records[start : start + limit.records]:
-        if limit.size <= 0:
-            break
-        limit.size -= len(record.key or b"") + len(record.value or b"") + OVERHEAD
-        end += 1
+    if rest <= limit.records and most + rest * ADDED_BYTES <= limit.size:
+        limit.size -= most + rest * ADDED_BYTES
+        end = len(records)
+    else:
+        for record in records[start : start + limit.records]:
+            limit.size -= size_of(record) + ADDED_BYTES
+            if limit.size < 0 and (limit.has_taken or end > start):
+                break
+            end += 1
     limit.records -= end - start
+    limit.has_taken = True
     return end
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
+from kompat.log.packing import ADDED_BYTES, size_of
 from kompat.protocol.compression import compress, decompress
 from kompat.protocol.records import Record
 from kompat.types import Millis, Offset, ProducerId
@@ -48,6 +49,11 @@ class Parked:
     codec: int  # of the batch it came in
     schedule_id: str | None
     record: Record | None  # None: it only ends the wait of another with its schedule id
+
+    @property
+    def plain_size(self) -> int:
+        """What it adds to a batch, before compression."""
+        return 0 if self.record is None else size_of(self.record) + ADDED_BYTES
 
     def encode(self) -> bytes:
         schedule_id = self.schedule_id.encode() if self.schedule_id is not None else b""

@@ -68,11 +68,11 @@ def _wait(kind: AckType, found: Mapping[str, bytes | None]) -> int | None:
     return int(text)
 
 
-def delivered(record: Record, place: int, receipt: Receipt) -> Record:
-    """A record as it is in a queue topic's log."""
+def delivered(record: Record, receipt: Receipt) -> Record:
+    """A record as it is in a queue topic's log, but for its place there."""
     headers = [each for each in record.headers if each[0] not in OWN]
     headers += [(ACK_ID, receipt.encode().encode()), (DELIVERY_COUNT, b"%d" % receipt.deliveries)]
-    return Record(place, record.timestamp, record.key, record.value, headers)
+    return Record(0, record.timestamp, record.key, record.value, headers)
 
 
 def _text(name: str, value: bytes | None) -> str:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions import queue_acks
@@ -24,9 +25,10 @@ from kompat.extensions.queue_acks import Acknowledgement
 from kompat.extensions.queue_far import FarShares, Taken, Taking, Word
 from kompat.extensions.queue_feed import Feed
 from kompat.extensions.queue_judging import Judging, Sources
-from kompat.extensions.queue_records import new_lock, take
+from kompat.extensions.queue_records import Given, Part, new_lock, take
 from kompat.log.commit import Pending, settle
 from kompat.log.intake import Diverted, StateWrite
+from kompat.log.packing import batch_limit, packed
 from kompat.log.partition import Origin, Partition
 from kompat.log.validation import Writable, codec_of
 from kompat.protocol.records import (
@@ -79,16 +81,6 @@ class Queue(Sources, Protocol):
         ...
 
 
-class _Given(NamedTuple):
-    """A delivery that may still be in flight."""
-
-    partition: TopicIdPartition
-    offset: int
-    member: str
-    floor: Offset  # in the queue's log: after the delivery before it
-    until: float | None = None  # of another broker's record: when its lock ends, as far as is known here
-
-
 class QueuePartition:
     """Intake and Demand of a partition."""
 
@@ -105,7 +97,8 @@ class QueuePartition:
         self._readers: dict[object, int] = {}  # that wait for deliveries, and how many bytes each would take
         self._fetching: Fetching | None = None
         self._lock = b""  # of what is being fetched
-        self._given: dict[Offset, _Given] = {}  # in flight, by their offsets here, ascending
+        self._ready: deque[Part] = deque()  # taken from the source, to be appended
+        self._given: dict[Offset, Given] = {}  # in flight, by their offsets here, ascending
         self._end = partition.log_end_offset  # after the newest delivery
         self._epoch = LeaderEpoch(-1)  # in which this broker led the partition when it last delivered
         self._watched: set[LivePartition] = set()
@@ -154,7 +147,7 @@ class QueuePartition:
     def _wanted(self) -> Taking | None:
         """How much those who wait may be given."""
         room = min(AT_ONCE, self.partition.config.kompat_queue_max_in_flight - self._count_in_flight())
-        if room <= 0 or not self._readers or not self._is_open():
+        if room <= 0 or self._ready or not self._readers or not self._is_open():
             return None
         return Taking(new_lock(), room, max(1, min(BYTES_AT_ONCE, *self._readers.values())))
 
@@ -165,6 +158,7 @@ class QueuePartition:
         if self._epoch != self.partition.leader_epoch:
             self._epoch = self.partition.leader_epoch
             self._given.clear()
+            self._ready.clear()
             self._end = self.partition.log_end_offset
             self.tidy_soon()
         return True
@@ -203,21 +197,41 @@ class QueuePartition:
 
     def _append(self, given: Sequence[tuple[Receipt, Record]], until: float | None = None) -> bool:
         """`until`: when the locks end, where another broker has them."""
-        records = [queue_acks.delivered(record, place, receipt) for place, (receipt, record) in enumerate(given)]
+        is_under_way = bool(self._ready)
+        dressed = [(receipt, queue_acks.delivered(record, receipt)) for receipt, record in given]
+        parts = packed(dressed, lambda each: each[1], batch_limit(self.partition.config))
+        self._ready += [Part(part, until) for part in parts]
+        return is_under_way or self._append_part()
+
+    def _append_part(self) -> bool:
+        """One batch of what was taken; the next follows when others have had their turns."""
+        part = self._ready.popleft()
+        for place, (_, record) in enumerate(part.given):
+            record.offset = place
         codec = codec_of(self.partition.config, producers=Compression.NONE)
         try:
-            batch = build_batch(records, compression=codec)
+            batch = build_batch([record for _, record in part.given], compression=codec)
             appended = self.partition.append(memoryview(batch), origin=Origin.INTERNAL)
         except KafkaError as error:  # the locks end, and what they hold comes again
             logger.warning("%s could not be given deliveries: %s", self.partition, error)
+            self._ready.clear()
             return False
-        for place, (receipt, _) in enumerate(given):
+        for place, (receipt, _) in enumerate(part.given):
             offset = Offset(appended.base_offset + place)
-            self._given[offset] = _Given(receipt.partition, receipt.offset, receipt.member, self._end, until)
+            self._given[offset] = Given(receipt.partition, receipt.offset, receipt.member, self._end, part.until)
             self._end = Offset(offset + 1)
+        if self._ready:
+            asyncio.get_running_loop().call_soon(self._append_next)
         self._watch()
         self.tidy_soon()
         return True
+
+    def _append_next(self) -> None:
+        if not self._is_open():
+            self._ready.clear()
+        elif self._ready:
+            self._append_part()
+            self.deliver()
 
     def _stop_fetching(self) -> None:
         if self._fetching is not None:
@@ -283,6 +297,7 @@ class QueuePartition:
 
     def close(self) -> None:
         self._readers.clear()
+        self._ready.clear()
         self._stop_fetching()
         self._feed.follow(())
         self._unwatch()
@@ -363,6 +378,7 @@ class QueuePartition:
 
     def reload(self) -> None:
         """What was staged is not in the log: those deliveries are in flight to nobody, until their locks end."""
+        self._ready.clear()
         self._end = min(self._end, self.partition.log_end_offset)
         self._given = {offset: each for offset, each in self._given.items() if offset < self._end}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.protocol.records import Record, iterate, split_batches
@@ -13,9 +14,27 @@ from kompat.share.machine import claims
 from kompat.share.machine.claims import Said
 from kompat.share.machine.messages import AckBatch, AckType
 from kompat.share.receipts import Receipt
-from kompat.share.requests import FetchedPartition
+from kompat.share.requests import FetchedPartition, TopicIdPartition
+from kompat.types import Offset
 
 LOCK_BYTES = 8
+
+
+class Part(NamedTuple):
+    """Deliveries of one batch, before it is in a queue topic's log."""
+
+    given: Sequence[tuple[Receipt, Record]]
+    until: float | None  # when their locks end, where another broker has them
+
+
+class Given(NamedTuple):
+    """A delivery in a queue topic's log that may still be in flight."""
+
+    partition: TopicIdPartition
+    offset: int
+    member: str
+    floor: Offset  # in the queue's log: after the delivery before it
+    until: float | None = None  # of another broker's record: when its lock ends, as far as is known here
 
 
 def new_lock() -> bytes:

@@ -97,34 +97,42 @@ class Timers:
         if producer_id != NO_PRODUCER:
             return self._remove_undecided(producer_id, slot)
         value = self._draft.get(parked.timer_name(due, slot))
-        return None if value is None else self._forget(slot, due, value)
+        return None if value is None else self._forget(parked.decode(slot, value), len(value))
 
     def take_due(self, now: Millis, limit: int, max_bytes: int) -> list[Parked]:
-        """Remove what is due by `now`, in its order, as far as the limits go: at least one. Before other changes only."""
+        """Remove what is due by `now`, in its order, as far as the limits go: at least one. Before other changes only.
+
+        `max_bytes`: of the records as they are kept, and as they are before compression.
+        """
         summary = self.summary
         # From where they begin: before that, the store would have to walk over all that have been taken.
         start = parked.timer_name(summary.none_before, summary.from_slot)
         end = parked.timer_name(Millis(now + 1), Offset(0))
         if not summary.waiting or start >= end:
             return []
-        taken = []
+        taken: list[Parked] = []
+        left = max_bytes
         for name, value in self._draft.view.range(start, end, limit, max_bytes):
-            due, slot = parked.timer_of(name)
-            taken.append(self._forget(slot, due, value))
+            record = parked.decode(parked.timer_of(name)[1], value)
+            left -= record.plain_size
+            if taken and left < 0:
+                break
+            taken.append(self._forget(record, len(value)))
             start = name + b"\0"
         following = self._draft.view.range(start, parked.AFTER_TIMERS, 1)
         if following:
             summary.begin_with(*parked.timer_of(following[0][0]))
         return taken
 
-    def _forget(self, slot: Offset, due: Millis, value: bytes) -> Parked:
-        record = parked.decode(slot, value)
-        self._draft.delete(parked.timer_name(due, slot))
+    def _forget(self, record: Parked, size: int) -> Parked:
+        """`size`: in bytes, as it is kept."""
+        slot = record.slot
+        self._draft.delete(parked.timer_name(record.due, slot))
         self._draft.delete(parked.place_name(slot))
         if record.schedule_id is not None and self.slot_of(record.schedule_id) == slot:
             self._draft.delete(parked.schedule_name(record.schedule_id))
         self.summary.waiting -= 1
-        self.summary.size -= len(value)
+        self.summary.size -= size
         return record
 
     def _remove_undecided(self, producer_id: ProducerId, slot: Offset) -> Parked | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from struct import Struct
@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from kompat.clock import Clock
 from kompat.errors import KafkaError
+from kompat.log.packing import BATCH_BYTES, batch_limit, codec_for, packed, size_of
 from kompat.log.partition import Isolation, Origin, Partition
 from kompat.protocol.records import Record, build_batch, iterate, read_header, split_batches
 from kompat.share.events import SILENT, Place, ShareEvents
@@ -62,6 +63,7 @@ class Doomed(NamedTuple):
 
     record: Record
     timestamp_type: int
+    codec: int  # of the batch that it is in
 
 
 class Post(Protocol):
@@ -107,74 +109,107 @@ class DeadLetterWriter:
         pause = FIRST_PAUSE
         while dead.first <= dead.last and not live.is_fenced:
             try:
-                dead = replace(dead, first=await self._write_some(live, dead))
-                pause = FIRST_PAUSE
+                async for reached in self._write_some(live, dead):
+                    dead = replace(dead, first=reached)
+                    pause = FIRST_PAUSE
             except KafkaError as error:
                 logger.warning("dead letters of %s could not be written: %s", live.log, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _write_some(self, live: LivePartition, dead: Dead) -> int:
-        """The offset after the last record whose letter is written."""
+    async def _write_some(self, live: LivePartition, dead: Dead) -> AsyncIterator[int]:
+        """Batch by batch, the offset after the last record whose letter is written."""
         log = live.log
         first = max(dead.first, log.log_start_offset)
         if first > dead.last:
-            return first  # the log has forgotten them, and so has the share partition
-        if self._post is not None:
-            return await self._send_some(self._post, live, dead, first)
-        letterbox = await self._letterbox(live.key.group_id, log.topic)
+            yield first  # the log has forgotten them, and so has the share partition
+            return
+        boxes = await self._letterbox(live.key.group_id, log.topic) if self._post is None else ()
+        box = boxes[log.index % len(boxes)] if boxes else None
         records, end = await _read(log, first, dead.last)
+        letters = self._letters(live, dead, records)
+        for part, reached in _parts(letters, end, BATCH_BYTES if box is None else batch_limit(box.config)):
+            these = replace(dead, first=first, last=reached - 1)
+            if self._post is not None:
+                is_written = await self._send_part(self._post, live, these, part)
+            else:
+                is_written = await self._write_part(live, these, box, part, records)
+            if not is_written:
+                return  # whoever takes over begins there
+            yield reached
+            first = reached
+
+    async def _write_part(
+        self,
+        live: LivePartition,
+        dead: Dead,
+        box: Partition | None,
+        letters: Mapping[int, Record],
+        records: Mapping[int, Doomed],
+    ) -> bool:
+        """Write letters and the end of their records; False where somebody else is to do it."""
         await live.ready()
         if live.is_fenced:
-            return dead.first  # whoever takes over begins there
+            return False
         # In one turn from here on. The letters come first: should the end fail, they are known to be there.
         appended = None
-        due = {offset: each for offset, each in records.items() if (live.key, offset) not in self._written}
-        if letterbox and due:
-            letters = self._letters(live, dead, due)
-            box = letterbox[log.index % len(letterbox)]
-            appended = box.append(memoryview(build_batch(letters)), origin=Origin.INTERNAL)
-            self.written += len(letters)
-            if self._events.watches(log):
-                self._events.buried(log, live.key.group_id, list(due), dead.reason.value, box, appended)
+        due = {offset: each for offset, each in letters.items() if (live.key, offset) not in self._written}
+        if box is not None and due:
+            codec = codec_for(box.config, ((records[offset].codec, size_of(each)) for offset, each in due.items()))
+            appended = box.append(memoryview(build_batch(_numbered(due), compression=codec)), origin=Origin.INTERNAL)
+            self.written += len(due)
+            if self._events.watches(live.log):
+                self._events.buried(live.log, live.key.group_id, list(due), dead.reason.value, box, appended)
         try:
-            await live.finish(replace(dead, first=first, last=end - 1)).wait()
+            await live.finish(dead).wait()
         except KafkaError:
             if appended is not None:
                 await appended.pending.wait()
                 self._written |= {(live.key, offset) for offset in due}
             raise
-        self._written -= {(live.key, offset) for offset in records}
-        _forget_why(live, records)
-        return end
+        self._written -= {(live.key, offset) for offset in letters}
+        _forget_why(live, letters)
+        return True
 
-    async def _send_some(self, post: Post, live: LivePartition, dead: Dead, first: int) -> int:
+    async def _send_part(self, post: Post, live: LivePartition, dead: Dead, letters: Mapping[int, Record]) -> bool:
         """The same, with the letters on their way to any broker."""
-        records, end = await _read(live.log, first, dead.last)
         await live.settled().wait()  # that they are given up: else they may be delivered again
         if live.is_fenced:
-            return dead.first
-        letters = dict(zip(records, self._letters(live, dead, records), strict=True))
+            return False
         places = await post.send(live, letters)
         self.written += len(places)
         if places and self._events.watches(live.log):
             self._events.posted(live.log, live.key.group_id, dead.reason.value, places)
-        await live.finish(replace(dead, first=first, last=end - 1)).wait()
+        await live.finish(dead).wait()
         await post.finished(live, list(letters))
-        _forget_why(live, records)
-        return end
+        _forget_why(live, letters)
+        return True
 
-    def _letters(self, live: LivePartition, dead: Dead, records: Mapping[int, Doomed]) -> list[Record]:
+    def _letters(self, live: LivePartition, dead: Dead, records: Mapping[int, Doomed]) -> dict[int, Record]:
+        """By the offsets of their records."""
         now, profile = self._clock.now(), self._profile(live.key.group_id)
-        letters = []
-        for index, (offset, doomed) in enumerate(records.items()):
+        letters = {}
+        for offset, doomed in records.items():
             headers = list(doomed.record.headers)
             if profile is not Profile.SPRING:
                 headers += _kafka_headers(live, dead, offset)
             if profile is not Profile.KAFKA:
                 headers += _spring_headers(live, dead, offset, doomed)
-            letters.append(Record(index, now, doomed.record.key, doomed.record.value, headers))
+            letters[offset] = Record(0, now, doomed.record.key, doomed.record.value, headers)
         return letters
+
+
+def _parts(letters: Mapping[int, Record], end: int, limit: int) -> Iterator[tuple[dict[int, Record], int]]:
+    """What fits into a batch each, and the offset up to which that is all."""
+    parts = list(packed(letters.items(), lambda each: each[1], limit)) or [[]]
+    ends = [*(part[0][0] for part in parts[1:]), end]
+    return ((dict(part), reached) for part, reached in zip(parts, ends, strict=True))
+
+
+def _numbered(letters: Mapping[int, Record]) -> list[Record]:
+    for place, letter in enumerate(letters.values()):
+        letter.offset = place
+    return list(letters.values())
 
 
 def _kafka_headers(live: LivePartition, dead: Dead, offset: int) -> list[tuple[str, bytes]]:
@@ -221,6 +256,10 @@ async def _read(log: Partition, first: int, last: int) -> tuple[dict[int, Doomed
         read = await log.read_stored(Offset(first), AT_ONCE, isolation)
     found: dict[int, Doomed] = {}
     for batch in (batch for buffer in read.buffers for batch in split_batches(memoryview(buffer))):
-        kind = read_header(batch).timestamp_type
-        found |= {each.offset: Doomed(each, kind) for each in iterate(batch) if first <= each.offset <= last}
+        header = read_header(batch)
+        found |= {
+            each.offset: Doomed(each, header.timestamp_type, header.compression)
+            for each in iterate(batch)
+            if first <= each.offset <= last
+        }
     return found, min(last + 1, max(first + 1, read.next_offset))

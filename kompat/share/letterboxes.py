@@ -18,7 +18,9 @@ from typing import Final
 
 from kompat.clock import Clock
 from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
+from kompat.log.commit import all_of
 from kompat.log.intake import StateWrite
+from kompat.log.packing import batch_limit, packed
 from kompat.log.partition import Origin, Partition
 from kompat.log.validation import codec_of
 from kompat.protocol.records import Compression, Record, build_batch
@@ -61,13 +63,18 @@ class Letterboxes:
             due = [offset for offset in letters if _name(sender, offset) not in known]
             if not due:
                 return {}
-            records = [_at(letters[offset], place) for place, offset in enumerate(due)]
-            writes: list[StateWrite] = [(_name(sender, offset), _NUMBER.pack(now)) for offset in due]
-            writes += [*_old(box, now), *along(box, records)]
-            batch = build_batch(records, compression=codec_of(box.config, producers=Compression.NONE))
-            appended = box.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
-            await appended.pending.wait()
-            return {offset: Offset(appended.base_offset + place) for place, offset in enumerate(due)}
+            places: dict[int, Offset] = {}
+            written = []
+            for part in packed(due, letters.__getitem__, batch_limit(box.config)):
+                records = [_at(letters[offset], place) for place, offset in enumerate(part)]
+                writes: list[StateWrite] = [(_name(sender, offset), _NUMBER.pack(now)) for offset in part]
+                writes += [*_old(box, now), *along(box, records)]
+                batch = build_batch(records, compression=codec_of(box.config, producers=Compression.NONE))
+                appended = box.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes)
+                written.append(appended.pending)
+                places |= {offset: Offset(appended.base_offset + place) for place, offset in enumerate(part)}
+            await all_of(written).wait()
+            return places
 
     async def forget(self, box: Partition, sender: bytes, offsets: Sequence[int]) -> None:
         """These will not be sent again."""

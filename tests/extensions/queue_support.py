@@ -21,7 +21,7 @@ from kompat.extensions.service import Extensions
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs
 from kompat.log.partition import Isolation, Partition
-from kompat.protocol.records import Record, build_batch, iterate, split_batches
+from kompat.protocol.records import Compression, Record, build_batch, iterate, recompress, split_batches
 from kompat.types import Offset
 from tests.coordination.support import Disk
 
@@ -95,9 +95,11 @@ class House:
         assert found is not None, topic
         return found
 
-    async def send(self, topic: str, *values: str, partition: int = 0, headers: Any = ()) -> Offset:
+    async def send(
+        self, topic: str, *values: str, partition: int = 0, headers: Any = (), codec: int = Compression.NONE
+    ) -> Offset:
         records = [Record(place, self.clock.now(), b"k", value.encode(), headers) for place, value in enumerate(values)]
-        appended = self.log(topic, partition).append(memoryview(build_batch(records)))
+        appended = self.log(topic, partition).append(memoryview(build_batch(records, compression=codec)))
         await appended.pending.wait()
         return appended.base_offset
 
@@ -121,6 +123,15 @@ class House:
             found += [r for b in run.buffers for batch in split_batches(memoryview(b)) for r in iterate(batch)]
             position = run.next_offset
         return [record for record in found if record.offset >= log.log_start_offset]
+
+    def batches(self, topic: str, partition: int = 0, start: int = 0) -> list[memoryview]:
+        log = self.log(topic, partition)
+        run = log.store.read(Offset(max(start, log.log_start_offset)), 1 << 30, log.high_watermark)
+        return [batch for buffer in run.buffers for batch in split_batches(memoryview(buffer))]
+
+    def plain_sizes(self, topic: str, start: int = 0) -> list[int]:
+        """Of the batches in a log: how large they are without compression."""
+        return [len(recompress(batch, Compression.NONE)) for batch in self.batches(topic, start=start)]
 
     def texts(self, topic: str, partition: int = 0) -> list[str]:
         return [(record.value or b"").decode() for record in self.records(topic, partition)]

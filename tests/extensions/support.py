@@ -11,7 +11,7 @@ from kompat.extensions.lane_release import Releases
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.manager import Logs
 from kompat.log.partition import Appended, Partition
-from kompat.protocol.records import Record, build_batch, read_header, split_batches
+from kompat.protocol.records import Compression, Record, build_batch, read_header, recompress, split_batches
 from kompat.types import Millis, Offset
 from tests.log.support import COMMITTED, UNCOMMITTED, Log, run
 
@@ -110,6 +110,12 @@ class ExtendedLog(Log):
     def headers_of_batches(self) -> list[Any]:
         run_ = self.partition.store.read(Offset(0), 1 << 30, self.partition.high_watermark)
         return [read_header(b) for buffer in run_.buffers for b in split_batches(memoryview(buffer))]
+
+    def plain_sizes(self) -> list[int]:
+        """Of the batches in the log: how large they are without compression."""
+        run_ = self.partition.store.read(Offset(0), 1 << 30, self.partition.high_watermark)
+        batches = [b for buffer in run_.buffers for b in split_batches(memoryview(buffer))]
+        return [len(recompress(batch, Compression.NONE)) for batch in batches]
 
 
 def message(value: str | None, *, key: str = "k", now: int, **asked: object) -> Record:

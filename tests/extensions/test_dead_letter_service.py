@@ -12,7 +12,8 @@ import pytest
 
 from kompat.errors import KafkaError
 from kompat.extensions.redrive import Marks, Selection
-from kompat.protocol.records import Record, build_batch
+from kompat.log.packing import BATCH_BYTES
+from kompat.protocol.records import Compression, Record, build_batch, read_header
 from kompat.share.dead_letters import Profile
 from kompat.types import Millis, Offset
 
@@ -32,9 +33,11 @@ async def house() -> AsyncIterator[House]:
         yield house
 
 
-async def bury(house: House, *texts: str, group: str = GROUP, headers: object = ()) -> None:
+async def bury(
+    house: House, *texts: str, group: str = GROUP, headers: object = (), codec: Compression = Compression.NONE
+) -> None:
     """Let records become dead letters."""
-    await house.send("orders", *texts, headers=headers)
+    await house.send("orders", *texts, headers=headers, codec=codec)
     found = await house.queues.acquire(group, "orders", max_records=100)
     before = letters(house)
     doomed = [each.receipt for each in found if (each.record.value or b"").decode() in texts]
@@ -103,6 +106,20 @@ async def test_a_redriven_record_is_as_urgent_as_before(house: House) -> None:
     await house.letters.redrive(LETTERS)
     [first] = await house.queues.acquire(GROUP, "orders")
     assert first.record.value == b"urgent"
+
+
+async def test_letters_and_what_is_put_back_come_in_batches_that_any_client_can_unpack(house: House) -> None:
+    texts = [str(number) + "x" * 50_000 for number in range(40)]
+    await bury(house, *texts, codec=Compression.ZSTD)
+
+    assert house.texts(LETTERS) == texts
+    assert max(house.plain_sizes(LETTERS)) <= BATCH_BYTES
+    assert {read_header(batch).compression for batch in house.batches(LETTERS)} == {Compression.ZSTD}
+
+    assert (await house.letters.redrive(LETTERS)).count == 40
+    assert house.texts("orders")[40:] == texts
+    assert max(house.plain_sizes("orders", start=40)) <= BATCH_BYTES
+    assert (await house.letters.redrive(LETTERS)).count == 0
 
 
 async def test_each_letter_is_redriven_once(house: House) -> None:

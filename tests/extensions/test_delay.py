@@ -4,7 +4,8 @@ import pytest
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions import firing
-from kompat.protocol.records import ControlType, Record
+from kompat.log import packing
+from kompat.protocol.records import Compression, ControlType, Record, split_batches
 from kompat.types import Millis, Offset
 from tests.extensions.support import COMMITTED, ExtendedLog, delivered, message, run
 from tests.log.support import NOW
@@ -157,12 +158,58 @@ def test_many_that_are_due_together_are_delivered_in_several_appends(
 def test_one_append_delivers_no_more_bytes_than_others_can_wait_for(
     log: ExtendedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(firing, "BYTES_AT_ONCE", 500)
+    monkeypatch.setattr(packing, "BATCH_BYTES", 1000)
     log.send_all([message("x" * size, now=NOW, delay_ms=10) for size in (100, 100, 1000, 10)])
 
     log.pass_time(10)
 
     assert [h.record_count for h in log.headers_of_batches()] == [0, 2, 1, 1]
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_what_is_delivered_at_once_is_small_before_compression_too(log: ExtendedLog, codec: Compression) -> None:
+    """Clients unpack batches in memory, and refuse those that are too large."""
+    texts = [str(number) + "x" * 50_000 for number in range(40)]
+    for text in texts:
+        log.send_all([message(text, now=NOW, delay_ms=10)], compression=codec)
+
+    log.pass_time(10)
+
+    assert log.texts() == texts
+    assert max(log.plain_sizes()) <= packing.BATCH_BYTES
+    assert all(header.compression == codec for header in log.headers_of_batches() if header.record_count)
+
+
+def test_a_record_that_is_larger_than_a_batch_should_be_is_delivered_alone(log: ExtendedLog) -> None:
+    texts = ["a", "x" * 2 * packing.BATCH_BYTES, "b"]
+    for text in texts:
+        log.send_all([message(text, now=NOW, delay_ms=10)], compression=Compression.ZSTD)
+
+    log.pass_time(10)
+
+    assert log.texts() == texts
+    assert [h.record_count for h in log.headers_of_batches() if h.record_count] == [1, 1, 1]
+
+
+def test_what_is_delivered_at_once_is_no_larger_than_the_topic_allows() -> None:
+    log = ExtendedLog(max_message_bytes=1000)
+    for number in range(9):
+        log.send_all([message(str(number) * 200, now=NOW, delay_ms=10)])
+
+    log.pass_time(10)
+
+    run = log.partition.store.read(Offset(0), 1 << 30, log.partition.high_watermark)
+    assert max(len(batch) for buffer in run.buffers for batch in split_batches(memoryview(buffer))) <= 1000
+    assert [h.record_count for h in log.headers_of_batches() if h.record_count] == [2, 2, 2, 2, 1]
+
+
+def test_records_of_several_codecs_are_delivered_in_that_of_most_bytes(log: ExtendedLog) -> None:
+    log.send_all([message("small", now=NOW, delay_ms=10)])
+    log.send_all([message("large" * 1000, now=NOW, delay_ms=10)], compression=Compression.LZ4)
+
+    log.pass_time(10)
+
+    assert [h.compression for h in log.headers_of_batches() if h.record_count] == [Compression.LZ4]
 
 
 # -- schedule ids ------------------------------------------------------------------------------------------------------

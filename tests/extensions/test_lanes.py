@@ -9,6 +9,7 @@ import pytest
 from kompat.errors import ErrorCode
 from kompat.extensions import lane_intake, lane_release, lanes
 from kompat.extensions.headers import DEFAULT_PRIORITY
+from kompat.log import packing
 from kompat.log.partition import Isolation
 from kompat.protocol.records import Compression, ControlType, Record, build_batch, iterate
 from kompat.types import Offset
@@ -69,7 +70,7 @@ def test_a_fetch_gets_no_more_than_the_setting_and_the_bytes_it_asked_for() -> N
 
     assert len(log.poll()) == 4
     assert log.poll(max_bytes=1) == ["3-4"]
-    assert len(log.poll(max_bytes=100)) == 2
+    assert len(log.poll(max_bytes=500)) == 2
     assert log.drain() == ["3-7", "3-8", "3-9"]
 
 
@@ -501,3 +502,38 @@ def test_trap_3_a_consumer_that_has_passed_the_slot_sees_the_record() -> None:
     assert slots_of(found) == [0]
     assert all(not header.record_count or header.record_count == header.last_offset_delta + 1
                for header in log.headers_of_batches())  # fmt: skip
+
+
+# -- batches that clients can unpack -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.ZSTD])
+def test_what_is_released_at_once_is_small_before_compression_headers_included(codec: Compression) -> None:
+    log = LanesLog()
+    records = [message(str(number), now=log.now, note="x" * 50_000) for number in range(20)]
+    log.send_all(records, compression=codec)
+
+    assert log.drain() == [str(number) for number in range(20)]
+    assert max(log.plain_sizes()) <= packing.BATCH_BYTES
+
+
+def test_what_was_delayed_and_waits_in_a_lane_is_released_in_small_batches() -> None:
+    log = LanesLog()
+    texts = [str(number) + "x" * 50_000 for number in range(40)]
+    for text in texts:
+        log.send_all([message(text, now=log.now, delay_ms=10)], compression=Compression.ZSTD)
+
+    log.pass_time(10)
+
+    assert log.drain() == texts
+    assert max(log.plain_sizes()) <= packing.BATCH_BYTES
+
+
+def test_a_run_that_has_no_room_in_memory_is_opened_once_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr(lane_release, "KEPT_BYTES", 1)
+    monkeypatch.setattr(lanes, "iterate", lambda batch: opened.append(batch) or iterate(batch))
+    log = LanesLog()
+    texts = [str(number) + "x" * 50_000 for number in range(40)]
+    log.send_all([message(text, now=log.now) for text in texts], compression=Compression.ZSTD)
+
+    assert log.drain() == texts
+    assert len(opened) == 1

@@ -10,8 +10,9 @@ import pytest
 
 from kompat.cluster.requests import MorePartitions
 from kompat.errors import ErrorCode, KafkaError
+from kompat.log.packing import BATCH_BYTES
 from kompat.log.validation import InvalidRecordsError
-from kompat.protocol.records import Record, build_batch
+from kompat.protocol.records import Compression, Record, build_batch
 from kompat.share.requests import TopicIdPartition
 
 from .queue_support import House, Reader, ack_id, delivery_count, until, values
@@ -33,6 +34,19 @@ async def test_a_delivery_is_the_record_and_says_how_to_acknowledge_it(house: Ho
 
     assert (delivered.key, delivered.value, delivery_count(delivered)) == (b"k", b"a", 1)
     assert [name for name, _ in delivered.headers] == ["trace", "kompat-ack-id", "kompat-delivery-count"]
+
+
+async def test_deliveries_come_in_batches_that_any_client_can_unpack(house: House) -> None:
+    await house.create("work", kompat_queue_source="orders")
+    texts = [str(number) + "x" * 50_000 for number in range(40)]
+    await house.send("orders", *texts, codec=Compression.ZSTD)
+    reader = Reader(house, "work")
+    found: list[str] = []
+    while len(found) < len(texts):
+        found += values(await reader.poll())
+
+    assert found == texts
+    assert max(house.plain_sizes("work")) <= BATCH_BYTES
 
 
 async def test_nothing_is_delivered_that_nobody_asks_for(house: House) -> None:
