@@ -7,6 +7,8 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
+from random import Random
 
 import pytest
 from confluent_kafka import Consumer
@@ -174,6 +176,28 @@ def test_who_follows_gets_what_comes_until_interrupted(kompat: Command, topics: 
         reading.kill()
         reading.wait()
     assert (reading.returncode, said) == (130, b"")
+
+
+@pytest.mark.parametrize("has_group", [False, True])
+def test_an_interrupt_ends_who_follows_at_any_moment(kompat: Command, topics: Topics, *, has_group: bool) -> None:
+    """An interrupt inside the client may leave one of the client's locks taken, and closing it waits for that lock for ever."""
+    topic = topics.create("cli")
+    kompat("produce", topic, stdin=b"x\n" * 100)
+    random = Random(has_group)
+    where = [("--group", fresh_name("group"), "--from-beginning") if has_group else ("--offset", "0") for _ in range(6)]
+    reading = [kompat.start("consume", topic, *each, "--follow", "--format", "value") for each in where]
+    try:
+        for each in reading:
+            assert each.stdout is not None
+            assert each.stdout.readline() == b"x\n"
+            time.sleep(random.uniform(0, 0.1))  # any moment will do
+            each.send_signal(signal.SIGINT)
+        ended = [(each.communicate(timeout=60)[1], each.returncode) for each in reading]
+    finally:
+        for each in reading:
+            each.kill()
+            each.wait()
+    assert ended == [(b"", 130)] * len(reading)
 
 
 def test_what_cannot_be_sent(kompat: Command, topics: Topics) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Commands = argparse._SubParsersAction[Any]
 
+INTERRUPTED = 130
 REFUSED = 2  # exit status of a start that cannot succeed until somebody changes something
 VERSION = "--version"
 GC_THRESHOLDS = (20_000, 20, 50)
@@ -83,10 +84,13 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
-    args = parser_of(given[0] if given else None).parse_args(argv)
-    gc.disable()  # nothing that is built during the start becomes garbage
-    run: Callable[[argparse.Namespace], int] = args.run
-    return run(args)
+    try:
+        args = parser_of(given[0] if given else None).parse_args(argv)
+        gc.disable()  # nothing that is built during the start becomes garbage
+        run: Callable[[argparse.Namespace], int] = args.run
+        return run(args)
+    except KeyboardInterrupt:  # before there was anything to tidy up
+        return INTERRUPTED
 
 
 def parser_of(command: str | None) -> argparse.ArgumentParser:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kompat.cli.arguments import setting
+from kompat.cli.interrupts import INTERRUPTED, ended_by_interrupt
 
 FAILED: Final = 1
 WRONG_USAGE: Final = 2
-INTERRUPTED: Final = 130
 
 BOOTSTRAP_VARIABLE: Final = "KOMPAT_BOOTSTRAP_SERVER"
 HTTP_VARIABLE: Final = "KOMPAT_HTTP_URL"
@@ -121,8 +121,9 @@ def password(given: argparse.Namespace) -> str | None:
 def run(given: argparse.Namespace, work: Work) -> int:
     """Every end of a command is an exit status and at most one line on stderr."""
     try:
-        status = work(given) or 0
-        sys.stdout.flush()
+        with ended_by_interrupt():
+            status = work(given) or 0
+            sys.stdout.flush()
     except CommandError as error:
         return fail(str(error), error.status)
     except KeyboardInterrupt:
