@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 QUIET_SECONDS = 1.0
 JOIN_SECONDS = 30.0
+AWAY_SECONDS = 0.1
 FOREVER = sys.maxsize
 
 
@@ -150,7 +151,7 @@ def _with_group(consumer: KafkaConsumer, given: argparse.Namespace) -> Iterator[
     began = quiet_since = time.monotonic()
     left = given.max
     while left and (given.follow or not consumer.assignment() or time.monotonic() - quiet_since < QUIET_SECONDS):
-        records = list(polled(consumer, left))
+        records = list(_polled_or_away(consumer, left) if given.follow else polled(consumer, left))
         yield from records
         if records:
             left -= len(records)
@@ -161,3 +162,13 @@ def _with_group(consumer: KafkaConsumer, given: argparse.Namespace) -> Iterator[
             quiet_since = time.monotonic()
             if not given.follow and quiet_since - began > JOIN_SECONDS:
                 raise CommandError(f"group {given.group} has no partition for one more member")
+
+
+def _polled_or_away(consumer: KafkaConsumer, most: int) -> Iterator[Shown]:
+    """A broker that is away for a while is waited for. kafka-python does so, unless both the coordinator and metadata are missing."""
+    from kafka.errors import KafkaConnectionError
+
+    try:
+        yield from polled(consumer, most)
+    except KafkaConnectionError:
+        time.sleep(AWAY_SECONDS)

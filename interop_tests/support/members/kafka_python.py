@@ -1,9 +1,10 @@
 """Members on kafka-python: `python -m interop_tests.support.members.kafka_python`."""
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError
 
 from interop_tests.support.members.serve import Order, Place, Reporter, serve
 
@@ -41,7 +42,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def run(self) -> None:
         while not self._reporter.stop.is_set():
-            found = self._consumer.poll(timeout_ms=POLL_MS)
+            found = self._poll()
             self._reporter.assignment(tuple(place) for place in self._consumer.assignment())
             for place, records in found.items():
                 for record in records:
@@ -49,6 +50,17 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
                 self._done[tuple(place)] = records[-1].offset + 1
             self._commit(dict(self._done))
         self._consumer.close()
+
+    def _poll(self) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """kafka-python 3.0 looks for the coordinator and, where nobody listens, for new metadata: if nobody listens then
+        either, its poll raises what it deals with by itself the first time (`ensure_coordinator_ready_async`). Whoever
+        wants to outlive a broker's restart goes on; a member that does not is in its group still, by its heartbeats."""
+        try:
+            found: dict[TopicPartition, list[ConsumerRecord]] = self._consumer.poll(timeout_ms=POLL_MS)
+        except KafkaConnectionError as error:
+            self._reporter.problem(error)
+            return {}
+        return found
 
     def _commit(self, done: dict[Place, int]) -> None:
         if not done:

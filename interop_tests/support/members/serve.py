@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,7 @@ def _run(member: Callable[[Order, Reporter], None], order: Order, reporter: Repo
         member(order, reporter)
     except Exception as error:  # noqa: BLE001 - whatever ends a member is for the test to judge
         reporter.problem(error)
+        traceback.print_exc()  # to the host's log
     reporter.tell("left")
 
 
