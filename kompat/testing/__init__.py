@@ -15,14 +15,23 @@ With pytest, the fixtures `kompat_broker` and `kompat_bootstrap_servers` are the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 __all__ = ["RunningBroker", "RunningCluster", "broker", "cluster"]
 
 SECRET = "of a cluster in one process"  # noqa: S105 - there is nobody to keep out
+
+DEFAULTS = {
+    "port": "0",
+    "data": ":memory:",
+    "http-port": "none",
+    # Nobody else is about to join: a group's first record does not wait for them.
+    "group.initial.rebalance.delay.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
+}
 
 Setting = str | int | float | bool
 
@@ -43,7 +52,7 @@ class RunningBroker:
         return f"{self.http_scheme}://{self.http}"
 
 
-@contextmanager
+@contextlib.contextmanager
 def broker(settings: Mapping[str, Setting] | None = None, **named: Setting) -> Iterator[RunningBroker]:
     """Run a broker until the end of the block.
 
@@ -99,7 +108,7 @@ class RunningCluster:
             self._threads.popitem()[1].stop()
 
 
-@contextmanager
+@contextlib.contextmanager
 def cluster(
     brokers: int = 3, settings: Mapping[str, Setting] | None = None, **named: Setting
 ) -> Iterator[RunningCluster]:
@@ -113,7 +122,7 @@ def cluster(
 
 
 def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
-    texts = {"port": "0", "data": ":memory:", "http-port": "none"}
+    texts = {**DEFAULTS}
     if settings.get("http") is True:
         texts["http-port"] = "0"
         settings = {name: value for name, value in settings.items() if name != "http"}
@@ -134,13 +143,14 @@ class _BrokerThread(threading.Thread):
         self._is_up = threading.Event()
         self._running: RunningBroker | None = None
         self._error: BaseException | None = None
+        self._is_wanted = True
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
 
     def run(self) -> None:
-        from kompat.broker import new_event_loop
-
         try:
+            from kompat.broker import new_event_loop
+
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that waits
@@ -152,8 +162,10 @@ class _BrokerThread(threading.Thread):
         from kompat.broker import Broker
         from kompat.config.load import load
 
-        self._loop = asyncio.get_running_loop()
         self._end = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if not self._is_wanted:  # any more: whoever would say so later finds the loop
+            return
         broker = Broker(load(self.settings, environ={}))
         await broker.start()
         try:
@@ -172,8 +184,10 @@ class _BrokerThread(threading.Thread):
 
     def stop(self) -> None:
         """Stop the broker; whatever broke it in the meantime is raised here."""
-        if self.is_alive() and self._loop is not None and self._end is not None:
-            self._loop.call_soon_threadsafe(self._end.set)
+        self._is_wanted = False
+        if self._loop is not None and self._end is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended by itself: the start has failed
+                self._loop.call_soon_threadsafe(self._end.set)
         self.join()
         if self._running is not None and self._error is not None:
             raise self._error

@@ -1,10 +1,11 @@
 import subprocess
 import sys
+import time
 
 import httpx
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 import kompat.testing
 from kompat.errors import ConfigError
@@ -62,6 +63,43 @@ def test_a_broker_has_an_http_door_where_it_is_asked_for() -> None:
 def test_a_wrong_setting_is_told_to_the_caller() -> None:
     with pytest.raises(ConfigError, match=r"no\.such\.setting"), kompat.testing.broker(no_such_setting=1):
         pass
+
+
+class SlowToEnd(kompat.testing._BrokerThread):
+    def run(self) -> None:
+        super().run()
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("kind", [kompat.testing._BrokerThread, SlowToEnd])
+def test_a_port_in_use_is_told_to_the_caller(
+    kind: type[kompat.testing._BrokerThread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever stopped the broker then found a thread whose loop was closed, and told of that."""
+    monkeypatch.setattr(kompat.testing, "_BrokerThread", kind)
+    with kompat.testing.broker() as other:
+        for _ in range(3):
+            with pytest.raises(OSError, match="in use"), kompat.testing.broker(port=other.port):
+                pass
+
+
+def test_a_broker_that_cannot_be_imported_is_told_to_the_caller() -> None:
+    code = "import sys, kompat.testing; sys.modules['kompat.broker'] = None\nwith kompat.testing.broker(): pass"
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+
+    assert told.returncode == 1
+    assert "kompat.broker" in told.stderr.splitlines()[-1]
+
+
+def test_a_groups_first_record_does_not_wait_for_others_to_join() -> None:
+    with kompat.testing.broker() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        node = str(next(iter(admin.list_topics(timeout=10).brokers)))
+        [told] = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, node)]).values()
+        found = told.result(10)
+
+    assert found["group.initial.rebalance.delay.ms"].value == "0"
 
 
 def test_the_environment_of_the_developer_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
