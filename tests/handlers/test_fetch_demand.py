@@ -77,7 +77,7 @@ def ask(log: Log, offset: int, *, wait: int = 10_000, **fields: Any) -> Any:
     request.max_wait_ms, request.min_bytes = wait, 1
     for name, value in fields.items():
         setattr(request, name, value)
-    return fetch.handle(cast("Context", SimpleNamespace(services=services, client_id=None)), request)
+    return fetch.handle(cast("Context", SimpleNamespace(services=services, client_id=None, api_version=12)), request)
 
 
 def records(response: FetchResponse) -> int:
