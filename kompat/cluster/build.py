@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
 
 from kompat.clock import Clock
 from kompat.cluster.member import Member, MemberSettings
@@ -52,13 +51,7 @@ async def build(
         replication.peer_lost(node)
         member.network.unlinked(node)
 
-    def settings_changed(changed: frozenset[str]) -> None:
-        if "advertised.listeners" in changed:  # the controller hears of it with the next reminder
-            told = _advertised(config, kafka, peer)
-            member.broker = replace(member.broker, kafka=told[config.listener.name], listeners=told)
-
     peers.on_up, peers.on_down = up, down
-    config.watch(settings_changed)
     replication.start()
     return member
 

@@ -28,6 +28,10 @@ _ALIASES = {
     for name in names
 }
 
+ROLES = "process.roles"
+# Kafka has no default for these: whoever starts a broker has to say them.
+_WITHOUT_DEFAULT = frozenset({"node.id", ROLES, "controller.listener.names"})
+
 
 class Synonym(NamedTuple):
     """One of the places a value may come from; the first in a list is the one in force."""
@@ -58,16 +62,18 @@ class BrokerConfig:
         self._parsed: dict[str, Any] = {}
         self._watchers: list[Callable[[frozenset[str]], None]] = []
         self.version = 0  # moves with every change, for whoever caches what is derived from it
-        self._take_node_id()
+        self._name_the_node()
         for name in self._static | self._cluster | self._broker:
             self._check(name)
         rules.check(self)
 
-    def _take_node_id(self) -> None:
-        """`broker.id` and `node.id` are one number under two names."""
-        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
-            if name not in self._static and other in self._static:
-                self._static[name] = self._static[other]
+    def _name_the_node(self) -> None:
+        """`broker.id` and `node.id` are one number under two names. No broker of Kafka's starts without them and its roles, so
+        tools expect to find them among the start-up settings."""
+        given = self._static.get("node.id", self._static.get("broker.id", DEFINITIONS["node.id"].default))
+        for name, text in (("node.id", given), ("broker.id", given), (ROLES, DEFINITIONS[ROLES].default)):
+            if text is not None:
+                self._static.setdefault(name, text)
 
     def _check(self, name: str) -> None:
         found = definition(name)
@@ -173,7 +179,7 @@ class BrokerConfig:
         ]
         for each in names:
             known = definition(each)
-            if known is not None and known.default is not None:
+            if known is not None and known.default is not None and each not in _WITHOUT_DEFAULT:
                 found.append(Synonym(each, self._shown(each, known.default), ConfigSource.DEFAULT_CONFIG))
         while found and found[0].name != name:
             found.pop(0)

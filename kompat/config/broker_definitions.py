@@ -1,12 +1,12 @@
 """The broker settings that kompat acts on: name, type, default, check, how it may be changed while the broker runs, documentation.
 
 Names, types and defaults are Kafka 4.3's, but for where the broker listens and keeps its data. Its sockets are opened
-once, so `listeners` cannot be changed as in Kafka; what clients are told can.
+once, so `listeners` and the protocols of listeners cannot be changed as in Kafka.
 """
 
 # fmt: off
 BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
-    ("advertised.listeners", "list", None, "", "broker", "The addresses that clients are told to connect to; unset: the address a client dialled."),
+    ("advertised.listeners", "list", None, "", "", "The addresses that clients are told to connect to; unset: the address a client dialled."),
     ("allow.everyone.if.no.acl.found", "bool", "false", "", "hidden", "With an authorizer: whether a resource that no ACL speaks of is everybody's, or nobody's but the super users'."),
     ("authorizer.class.name", "string", "", "|org.apache.kafka.metadata.authorizer.StandardAuthorizer", "", "Ask ACLs who may do what: `org.apache.kafka.metadata.authorizer.StandardAuthorizer`; empty: everybody may do everything."),
     ("auto.create.topics.enable", "bool", "true", "", "", "Create a topic when a client asks for the metadata of one that is missing."),

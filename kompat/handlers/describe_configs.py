@@ -12,8 +12,10 @@ from typing import TypeAlias
 
 from kompat.cluster.describe import ConfigEntry
 from kompat.cluster.state import Resource, ResourceType
+from kompat.config.definitions import ConfigSource
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import loggers
+from kompat.handlers.addresses import this_broker
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.config_rights import denied
 from kompat.handlers.descriptions import describe
@@ -24,6 +26,7 @@ LOGGER_SOURCE = 6  # DYNAMIC_BROKER_LOGGER_CONFIG
 UNKNOWN_TYPE = 0
 KINDS = frozenset(ResourceType)
 AT_A_TIME = 20  # resources
+ADVERTISED = "advertised.listeners"
 
 Asked: TypeAlias = DescribeConfigsRequest.DescribeConfigsResource
 Result: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult
@@ -82,7 +85,10 @@ class _Describer:
             return [_logger(name, level) for name, level in loggers.levels().items()]
         topic = self._ctx.services.cluster.topic(resource.name) if resource.type is ResourceType.TOPIC else None
         if topic is None:
-            return self._describe(resource)
+            entries = self._describe(resource)
+            return (
+                [_in_force(self._ctx, entry) for entry in entries] if resource.type is ResourceType.BROKER else entries
+            )
         own = tuple(sorted(topic.configs.items()))
         if own not in self._of_topics:
             self._of_topics[own] = self._describe(resource)
@@ -90,6 +96,15 @@ class _Describer:
 
     def _describe(self, resource: Resource) -> list[Entry]:
         return [_entry(entry, self._req) for entry in self._ctx.services.cluster.describe_configs(resource)]
+
+
+def _in_force(ctx: Context, entry: Entry) -> Entry:
+    """A broker that was started without `advertised.listeners` has an address all the same, which tools look for here."""
+    if entry.name == ADVERTISED and entry.config_source == ConfigSource.DEFAULT_CONFIG:
+        here = this_broker(ctx)
+        entry.value = f"{ctx.listener or ctx.services.config.listener.name}://{here.host}:{here.port}"
+        entry.config_source = ConfigSource.STATIC_BROKER_CONFIG
+    return entry
 
 
 def _check_node(ctx: Context, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -50,6 +51,18 @@ def test_a_topics_settings_are_described(ask: Asker, version: int) -> None:
     assert (entry.name, entry.value, entry.config_source, entry.read_only) == ("retention.ms", "7000", 1, False)
     assert (entry.synonyms[0].name, entry.synonyms[0].value, entry.synonyms[0].source) == ("retention.ms", "7000", 1)
     assert entry.config_type == (LONG if version >= 3 else 0)
+
+
+def test_a_broker_names_itself_among_its_start_up_settings_as_kafkas_have_to(ask: Asker) -> None:
+    names = ["advertised.listeners", "node.id", "broker.id", "process.roles"]
+
+    found = {entry.name: entry for entry in describe(ask, BROKER, "1", names, include_synonyms=True).configs}
+
+    assert {entry.config_source for entry in found.values()} == {4}
+    assert all(entry.read_only for entry in found.values())
+    assert re.fullmatch(r"PLAINTEXT://127\.0\.0\.1:\d+", found["advertised.listeners"].value)
+    assert (found["node.id"].value, found["broker.id"].value) == ("1", "1")
+    assert [each.source for each in found["node.id"].synonyms] == [4]
 
 
 @pytest.mark.parametrize("keys", [None, []])
