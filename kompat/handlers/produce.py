@@ -18,7 +18,7 @@ from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.later import Later
 from kompat.handlers.produce_order import refusal
-from kompat.handlers.transactional_produce import Guard, admit
+from kompat.handlers.transactional_produce import Guard, admit, is_part
 from kompat.log.commit import Pending
 from kompat.log.partition import Appended, Partition
 from kompat.log.validation import InvalidRecordsError
@@ -51,9 +51,9 @@ NOBODY: Refused = {}
 
 def handle(
     ctx: Context, req: ProduceRequest
-) -> Awaitable[ProduceResponse | None] | Later[ProduceResponse] | ProduceResponse | None:
+) -> Awaitable[ProduceResponse | None] | Later[ProduceResponse | None] | ProduceResponse | None:
     denied = _denied(ctx, req) if ctx.services.authorizer.is_enabled else NOBODY
-    if req.transactional_id is not None:
+    if req.transactional_id is not None and not _is_admitted(ctx, req, req.transactional_id, denied):
         return _handle_in_turn(ctx, req, req.transactional_id, denied)
     return _append_all(ctx, req, denied)
 
@@ -79,6 +79,20 @@ def _has_transactional(req: ProduceRequest) -> bool:
         for topic in req.topic_data
         for data in topic.partition_data
     )
+
+
+def _is_admitted(ctx: Context, req: ProduceRequest, transactional_id: str, denied: Refused) -> bool:
+    """Nearly always: nobody has to be asked, so its batches go to the log at once, and others may follow them there."""
+    if denied or not ctx.services.produce_turns.is_free(transactional_id):
+        return False
+    logs = ctx.services.logs
+    for topic in req.topic_data:
+        for data in topic.partition_data:
+            by_name = topic.topic_id == ZERO_UUID
+            found = logs.find(topic.name, data.index) if by_name else logs.find_by_id(topic.topic_id, data.index)
+            if found is None or data.records is None or not is_part(found, data.records):
+                return False
+    return True
 
 
 async def _handle_in_turn(
@@ -111,7 +125,9 @@ async def _admitted(ctx: Context, transactional_id: str, partition: Partition, r
         raise refusal(partition, records, error) from error
 
 
-def _append_all(ctx: Context, req: ProduceRequest, refused: Refused) -> Later[ProduceResponse] | ProduceResponse | None:
+def _append_all(
+    ctx: Context, req: ProduceRequest, refused: Refused
+) -> Later[ProduceResponse | None] | ProduceResponse | None:
     reply = _Reply(ctx, req)
     for topic in req.topic_data:
         responses = []
@@ -121,9 +137,6 @@ def _append_all(ctx: Context, req: ProduceRequest, refused: Refused) -> Later[Pr
                 reply.refused(topic, data.index, refusal) if refusal else _append(ctx, req, topic, data, reply)
             )
         reply.response.responses.append(TopicResponse(topic.name, topic.topic_id, responses))
-    if req.acks == 0:
-        _close_on_error(reply.response)
-        return None
     return reply.when_committed()
 
 
@@ -191,8 +204,11 @@ class _UnderWay(NamedTuple):
     header: memoryview  # of its batch
 
 
-class _Reply(Later[ProduceResponse]):
-    """The answer to one request, due when every append under way has ended, or when time is up."""
+class _Reply(Later[ProduceResponse | None]):
+    """The answer to one request, due when every append under way has ended, or when time is up; with acks=0 there is none.
+
+    That is waited for all the same: what comes behind it on the connection is to find its records.
+    """
 
     __slots__ = ("_acks", "_ctx", "_is_replicated", "_seconds", "_timer", "_under_way", "_waiting", "response")
 
@@ -241,7 +257,7 @@ class _Reply(Later[ProduceResponse]):
                 found = leadership.endpoints(self._ctx, [leader])
                 self.response.node_endpoints = [*self.response.node_endpoints, *found]
 
-    def when_committed(self) -> Later[ProduceResponse] | ProduceResponse:
+    def when_committed(self) -> Later[ProduceResponse | None] | ProduceResponse | None:
         # Partitions with one replica share the turn's Pending, so there is mostly one to wait for.
         pendings = {id(each.pending): each.pending for each in self._under_way if not each.pending.is_done}
         if not pendings:
@@ -258,14 +274,23 @@ class _Reply(Later[ProduceResponse]):
         if self._waiting == 0 and not self.is_done:
             if self._timer is not None:
                 self._timer.cancel()
-            self.set_result(self._settled())
+            self._settle()
 
     def _time_out(self) -> None:
         """What is under way may still be committed; nobody waits for it any more."""
         if not self.is_done:
-            self.set_result(self._settled())
+            self._settle()
 
-    def _settled(self) -> ProduceResponse:
+    def _settle(self) -> None:
+        try:
+            response = self._settled()
+        except ProtocolError as error:
+            self.set_exception(error)
+        else:
+            self.set_result(response)
+
+    def _settled(self) -> ProduceResponse | None:
+        """Raises ProtocolError."""
         for topic, response, pending, partition, header in self._under_way:
             if not pending.is_done:
                 response.refuse(ErrorCode.REQUEST_TIMED_OUT, "")
@@ -274,6 +299,9 @@ class _Reply(Later[ProduceResponse]):
                 response.refuse(pending.error.code, pending.error.message)
                 if pending.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     self._point_out(topic, response)
+        if self._acks == 0:
+            _close_on_error(self.response)
+            return None
         return self.response
 
 

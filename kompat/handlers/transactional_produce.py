@@ -44,6 +44,11 @@ class Turns:
             lock = self._locks[transactional_id] = asyncio.Lock()
         return lock
 
+    def is_free(self, transactional_id: str) -> bool:
+        """Nobody has to be waited for."""
+        lock = self._locks.get(transactional_id)
+        return lock is None or not lock.locked()
+
 
 class Guard:
     """Remembers how many transactions of a producer had ended in a partition, while this broker leads it."""
@@ -104,6 +109,14 @@ async def verified(
         await transactions.verify(transactional_id, producer, TopicPartition(partition.topic, partition.index))
         if guard.holds:
             return guard
+
+
+def is_part(partition: Partition, records: memoryview) -> bool:
+    """Whether the batch belongs to a transaction that its partition is part of already."""
+    if len(records) < HEADER_SIZE:
+        return False
+    header = read_header(records)
+    return header.is_transactional and is_open(partition, Producer(header.producer_id, header.producer_epoch))
 
 
 def is_open(partition: Partition, producer: Producer) -> bool:

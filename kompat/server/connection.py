@@ -1,6 +1,7 @@
-"""One client's connection: requests are worked on concurrently and answered in the order they came.
+"""One client's connection: requests are begun and answered in the order they came, each when those before it have been answered.
 
-Reading stops while too much is under way, here or broker-wide, or while the client leaves its answers unread.
+Which may begin sooner says `ordering.py`. Reading stops while too much is under way, here or broker-wide, or while the client
+leaves its answers unread.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kompat.errors import ProtocolError
 from kompat.protocol.frames import FrameReader
 from kompat.server.dispatch import Answer, Client, Dispatcher, Exchange
 from kompat.server.limits import Budget, Limits
+from kompat.server.ordering import Order
 from kompat.server.watch import Progress, Watch
 from kompat.slices import Slice
 
@@ -22,7 +24,6 @@ log = logging.getLogger(__name__)
 
 REQUESTS_A_TURN = 64  # of one client, before the others have theirs; fewer, where they take longer than a slice
 LONG_POLL_KEYS = (1, 78)  # Fetch and ShareFetch
-LONG_POLLS = tuple(key.to_bytes(2, "big") for key in LONG_POLL_KEYS)  # as frames begin
 MAPPED_IPV4 = "::ffff:"
 
 
@@ -56,7 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = FrameReader(limits.request_bytes)
         self._backlog: deque[memoryview] = deque()  # received, not begun
         self._queue: deque[Answer | Exchange] = deque()  # begun, not sent
-        self._polls: deque[Exchange] = deque()  # of these, in their order, those that wait for something to happen
+        self._order = Order()
         self._bytes = 0  # held by the queue
         self._received = 0
         self._frames = 0
@@ -116,7 +117,6 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(item, Exchange):
                 item.abandon(is_final=self._is_final)
         self._queue.clear()
-        self._polls.clear()
         self._budget.forget(self)
         self._budget.give_back(self._bytes)
         self._bytes = 0
@@ -175,13 +175,14 @@ class Connection(asyncio.BufferedProtocol):
         ready: list[Any] = []
         size = 0
         turn = Slice()
+        is_cut_short = True
         for number in range(REQUESTS_A_TURN):
-            if not self._backlog or not self._has_room() or (number and turn.is_over):
+            if number and turn.is_over:
                 break
-            frame = self._backlog.popleft()
-            if self._polls and frame[:2] not in LONG_POLLS:
-                self._end_polls()
-            answer = self._dispatch(self.client, frame)
+            if not self._may_begin():
+                is_cut_short = False
+                break
+            answer = self._dispatch(self.client, self._backlog.popleft())
             if queue or answer.__class__ is not list:
                 self._enqueue(answer)
                 continue
@@ -193,13 +194,24 @@ class Connection(asyncio.BufferedProtocol):
         self._is_serving = False
         self._send(ready, size)
         self._regulate()
-        if self._backlog and self._has_room():
+        if self._backlog and self._has_room() and (is_cut_short or self._order.lets_begin(_key(self._backlog[0]))):
             self._serve_soon()  # after the others
 
-    def _end_polls(self) -> None:
-        """The client waits for another answer, which would wait until the time of its long polls is up."""
-        for poll in self._polls:
-            poll.hurry()
+    def _may_begin(self) -> bool:
+        """Whether the next request is there, there is room for it, and it passes none that it must not pass."""
+        return bool(self._backlog) and self._has_room() and (not self._order.count or self._may_pass())
+
+    def _may_pass(self) -> bool:
+        if self._order.lets_begin(_key(self._backlog[0])):
+            return True
+        newest = self._queue[-1]
+        if isinstance(newest, Exchange) and newest.api.key in LONG_POLL_KEYS and self._has_more_than_polls():
+            newest.hurry()
+        return not self._order.count
+
+    def _has_more_than_polls(self) -> bool:
+        """The client waits for another answer, which would wait until the time of its long poll is up."""
+        return any(_key(frame) not in LONG_POLL_KEYS for frame in self._backlog)
 
     def _has_room(self) -> bool:
         return not (
@@ -215,14 +227,15 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, Exchange):
             self._bytes += answer.size
             self._budget.take(answer.size)
-            answer.on_settled = self._settled
-            if answer.api.key in LONG_POLL_KEYS:
-                self._polls.append(answer)
+            if not answer.is_settled:
+                answer.on_settled = self._settled
+                self._order.begun(answer.api.key, has_taken_place=answer.has_taken_place)
         elif answer is None:
             self._is_draining = True
             self._backlog.clear()
 
     def _settled(self, exchange: Exchange) -> None:
+        self._order.answered()
         if self._is_serving:
             return
         if self._queue[0] is exchange:
@@ -247,8 +260,6 @@ class Connection(asyncio.BufferedProtocol):
                 if not answer.is_settled:
                     break
                 freed += answer.size
-                if self._polls and self._polls[0] is answer:
-                    self._polls.popleft()
                 answer = answer.answer
             queue.popleft()
             if answer is None:
@@ -277,7 +288,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _regulate(self) -> None:
         """Read if, and only if, there is room for what would come."""
-        should_read = not (self._backlog or self._is_draining or self._is_closing) and self._has_room()
+        has_place = len(self._backlog) + len(self._queue) < self._max_requests
+        should_read = has_place and not (self._is_draining or self._is_closing) and self._has_room()
         if should_read is not self._is_reading:
             self._is_reading = should_read
             if should_read:
@@ -318,6 +330,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _facts(self) -> dict[str, object]:
         return {"client": self.client.connection_id}
+
+
+def _key(frame: memoryview) -> int:
+    """Of the API, as requests begin with it."""
+    return int.from_bytes(frame[:2], "big")
 
 
 def client_of(transport: asyncio.BaseTransport, listener: str) -> Client:

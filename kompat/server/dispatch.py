@@ -115,8 +115,13 @@ class Exchange:
         if not self.is_settled and is_interruptible and hasattr(self._awaited, "cancel"):
             self._awaited.cancel()
 
+    @property
+    def has_taken_place(self) -> bool:
+        """A handler that returns no coroutine has done what it does, and waits for the outcome only."""
+        return not isinstance(self._awaited, asyncio.Task)
+
     def hurry(self) -> None:
-        """The broker is about to stop: what waits for something to happen answers without it."""
+        """The broker is about to stop, or another request waits for this one: what waits for something to happen answers without it."""
         if not self.is_settled and hasattr(self._awaited, "hurry"):
             self._awaited.hurry()
 

@@ -322,8 +322,10 @@ async def test_a_long_poll_ends_when_another_request_waits_behind_it() -> None:
     async with serving(api(poll, key=key), api(echo)) as server:
         client = await server.connect()
         client.send(request(1, key=key) + request(2, key=key))
-        await until(lambda: len(polls) == 2)
-        assert not any(poll.is_done for poll in polls)  # polls that follow each other do not end each other
+        await until(lambda: len(polls) == 1)
+        await asyncio.sleep(0.02)
+        assert not polls[0].is_done, "a poll was ended by another poll behind it"
+        assert len(polls) == 1, "a poll began before the one before it was answered"
 
         client.send(request(3, b"urgent"))
 
@@ -333,6 +335,78 @@ async def test_a_long_poll_ends_when_another_request_waits_behind_it() -> None:
             (2, b"nothing yet"),
             (3, b"urgent"),
         ]
+
+
+CHANGE, LOOK = 19, 3  # CreateTopics and Metadata
+
+
+async def test_a_request_begins_when_those_before_it_have_been_answered() -> None:
+    begun: list[int] = []
+    may_go_on = asyncio.Event()
+
+    async def change(_: Context, ask: Ask) -> Tell:
+        begun.append(ask.number)
+        await may_go_on.wait()
+        return Tell(b"changed")
+
+    def look(_: Context, ask: Ask) -> Tell:
+        begun.append(ask.number)
+        return Tell(b"seen")
+
+    async with serving(api(change, key=CHANGE), api(look, key=LOOK)) as server:
+        client = await server.connect()
+        client.send(
+            request(1, number=1, key=CHANGE) + request(2, number=2, key=LOOK) + request(3, number=3, key=CHANGE)
+        )
+        await until(lambda: bool(begun))
+        client.send(request(4, number=4, key=LOOK))
+        await asyncio.sleep(0.02)
+        assert begun == [1]
+
+        may_go_on.set()
+
+        assert [(await client.receive())[::2] for _ in range(4)] == [
+            (1, b"changed"),
+            (2, b"seen"),
+            (3, b"changed"),
+            (4, b"seen"),
+        ]
+    assert begun == [1, 2, 3, 4]
+
+
+async def test_nothing_passes_a_produce_that_is_not_in_the_log_yet_nor_looks_at_one_that_is_not_committed() -> None:
+    begun: list[int] = []
+    committed: dict[int, Later[Tell]] = {}
+
+    def produce(_: Context, ask: Ask) -> Later[Tell]:
+        begun.append(ask.number)
+        committed[ask.number] = Later()
+        return committed[ask.number]
+
+    async def transactional(ctx: Context, ask: Ask) -> Tell:
+        found = await produce(ctx, ask)
+        assert found is not None
+        return found
+
+    def either(ctx: Context, ask: Ask) -> object:
+        return transactional(ctx, ask) if ask.text == b"transactional" else produce(ctx, ask)
+
+    def look(_: Context, ask: Ask) -> Tell:
+        begun.append(ask.number)
+        return Tell(b"")
+
+    async with serving(api(either), api(look, key=LOOK)) as server:
+        client = await server.connect()
+        texts = (b"", b"", b"transactional", b"")
+        client.send(b"".join(request(number, text, number) for number, text in enumerate(texts)))
+        client.send(request(4, number=4, key=LOOK) + request(5, number=5))
+        for number, known in ((2, [0, 1, 2]), (0, [0, 1, 2]), (1, [0, 1, 2, 3]), (3, [0, 1, 2, 3, 4, 5])):
+            await until(lambda n=number: n in committed)  # type: ignore[misc]
+            committed[number].set_result(Tell(b""))
+            await until(lambda k=known: begun == k)  # type: ignore[misc]
+        committed[5].set_result(Tell(b""))
+
+        assert [(await client.receive())[0] for _ in range(6)] == list(range(6))
 
 
 async def test_a_client_that_leaves_gives_its_bytes_back_and_its_long_polls_end() -> None:
