@@ -156,6 +156,30 @@ def test_a_message_id_is_taken_once(bootstrap: str, topics: Topics) -> None:
     assert [(record.offset, record.value) for record in found] == [(0, b"first"), (2, b"third")]
 
 
+@pytest.mark.parametrize(("commits", "expected"), [(True, b"first"), (False, b"second")])
+def test_a_message_id_in_two_open_transactions_and_a_plain_record_is_taken_once(
+    bootstrap: str, topics: Topics, commits: bool, expected: bytes
+) -> None:
+    topic, headers = topics.create(), {"kompat-msg-id": "m"}
+    senders: list[Producer] = [producer(bootstrap, **{"transactional.id": f"{topic}-{n}"}) for n in range(2)]
+    for sender, value in zip(senders, (b"first", b"second"), strict=True):
+        sender.init_transactions(20)
+        sender.begin_transaction()
+        sender.produce(topic, value, key=b"k", partition=0, headers=headers)
+        assert sender.flush(20) == 0
+    Kcat().produce(bootstrap, topic, [Message(key=b"k", value=b"plain", headers=(("kompat-msg-id", b"m"),))])
+    senders[1].commit_transaction(20)
+    if commits:
+        senders[0].commit_transaction(20)
+    else:
+        senders[0].abort_transaction(20)
+    Kcat().produce(bootstrap, topic, [Message(key=b"k", value=b"another")])
+
+    found = Confluent().consume(bootstrap, topic, 0, start=0, count=2, read_committed=True)
+
+    assert {record.value for record in found} == {expected, b"another"}
+
+
 def test_a_transaction_decides_on_its_delayed_records(bootstrap: str, topics: Topics) -> None:
     topic = topics.create()
     sender: Producer = producer(bootstrap, **{"transactional.id": topic})

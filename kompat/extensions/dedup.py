@@ -7,14 +7,18 @@
 | `m/e`, time, offset | the id, to be forgotten in order |
 | `m/x`, producer, first offset, message id | as `m/i`, of a transaction that has not ended: should it be aborted, the id was never seen |
 
-What is too old is forgotten as new ids come, two for one.
+What is too old is forgotten as new ids come, two for one. Ids that others send while a transaction with them is open: contested.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from enum import Enum
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
+from kompat.extensions.contested import NONE, Claim, Contest, Transaction
+from kompat.extensions.parked import Parked
 from kompat.extensions.states import Draft
 from kompat.types import Millis, Offset
 
@@ -24,18 +28,15 @@ EXPIRY: Final = b"m/e"
 UNDECIDED: Final = b"m/x"
 _PAIR = Struct(">QQ")
 _NUMBER = Struct(">Q")
+_CONTESTED: Final = b"c"  # behind the value: the record is not in the log, and the claims say whether it counts
 
 
-class Transaction(NamedTuple):
-    """One that has not ended: its producer, and where it began."""
+class Verdict(Enum):
+    """On a record with a message id."""
 
-    producer_id: int
-    start: Offset
-
-    @property
-    def prefix(self) -> bytes:
-        """Of its own: what earlier ones have left behind need not be walked over."""
-        return UNDECIDED + _PAIR.pack(self.producer_id, self.start)
+    NEW = "new"
+    REPEATED = "repeated"
+    CONTESTED = "contested"  # it waits for an open transaction that has the id
 
 
 class Seen:
@@ -45,27 +46,38 @@ class Seen:
         self._draft = draft
         self._added = 0
 
-    def is_repeated(self, message_id: str, now: Millis, window_ms: int, within: Transaction | None) -> bool:
-        """Whether the id was seen within the window, or in the record's own transaction."""
+    def take(self, message_id: str, now: Millis, window_ms: int, slot: Offset, within: Transaction | None) -> Verdict:
+        """Decide on a record, and keep the id in mind if it is new. One that is contested is to be given to `contest` then."""
         encoded = message_id.encode()
-        names = [ID + encoded]
-        if within is not None:
-            names.append(within.prefix + encoded)
-        for name in names:
-            value = self._draft.get(name)
-            if value is not None and now - _PAIR.unpack(value)[0] < window_ms:
-                return True
-        return False
-
-    def add(self, message_id: str, now: Millis, offset: Offset, within: Transaction | None) -> None:
-        value = _PAIR.pack(now, offset)
-        if within is not None:
-            self._draft.put(within.prefix + message_id.encode(), value)
+        if self._is_seen(ID + encoded, now, window_ms):
+            return Verdict.REPEATED
+        if within is not None and self._is_seen(_prefix(within) + encoded, now, window_ms):
+            return Verdict.REPEATED
+        contest = Contest(self._draft, encoded)
+        if contest.is_open(now, window_ms):
+            return Verdict.REPEATED if contest.has_decided else Verdict.CONTESTED
+        if within is None:
+            self._remember(encoded, _PAIR.pack(now, slot))
         else:
-            self._remember(message_id.encode(), value)
+            contest.begin(Claim(within, now, slot, is_waiting=False))
+            self._draft.put(_prefix(within) + encoded, _PAIR.pack(now, slot))
+        return Verdict.NEW
+
+    def contest(self, message_id: str, now: Millis, record: Parked, within: Transaction | None) -> None:
+        """Let a record wait until it is known who has its id."""
+        encoded = message_id.encode()
+        Contest(self._draft, encoded).wait(Claim(within or NONE, now, record.slot, is_waiting=True), record)
+        if within is not None:
+            self._draft.put(_prefix(within) + encoded, _PAIR.pack(now, record.slot) + _CONTESTED)
+
+    def _is_seen(self, name: bytes, now: Millis, window_ms: int) -> bool:
+        value = self._draft.get(name)
+        return value is not None and now - _PAIR.unpack_from(value)[0] < window_ms
 
     def _remember(self, message_id: bytes, value: bytes) -> None:
         old = self._draft.get(ID + message_id)
+        if old is not None and old >= value:
+            return  # it was seen later, too
         if old is not None:
             self._draft.delete(EXPIRY + old)
         self._draft.put(ID + message_id, value)
@@ -75,12 +87,17 @@ class Seen:
             self._draft.put(OLDEST, time)
         self._added += 1
 
-    def end_transaction(self, ended: Transaction, *, commits: bool) -> None:
-        start, end = ended.prefix, Transaction(ended.producer_id, Offset(ended.start + 1)).prefix
+    def end_transaction(self, ended: Transaction, deliver: Callable[[Parked], None], *, commits: bool) -> None:
+        """`deliver`: what has waited for the end of transactions with its id, and counts."""
+        start, end = _prefix(ended), _prefix(Transaction(ended.producer_id, Offset(ended.start + 1)))
         for name, value in self._draft.view.range(start, end):
+            message_id = name[len(start) :]
             self._draft.delete(name)
-            if commits:
-                self._remember(name[len(start) :], value)
+            winner = Contest(self._draft, message_id).end(ended, deliver, commits=commits)
+            if winner is not None:
+                self._remember(message_id, _PAIR.pack(winner.time, winner.slot))
+            elif commits and not value.endswith(_CONTESTED, _PAIR.size):
+                self._remember(message_id, value)
 
     def forget_old(self, now: Millis, window_ms: int) -> None:
         """Make room, as much as was taken and some more."""
@@ -95,6 +112,11 @@ class Seen:
                 self._draft.delete(name)
                 self._draft.delete(ID + message_id)
         self._draft.put(OLDEST, limit if len(old) < wanted else _time_of(old[-1][0]))
+
+
+def _prefix(transaction: Transaction) -> bytes:
+    """Of a transaction's own: what earlier ones have left behind need not be walked over."""
+    return UNDECIDED + _PAIR.pack(*transaction)
 
 
 def _time_of(expiry_name: bytes) -> bytes:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from kompat.errors import ErrorCode
 from kompat.extensions import headers, parked
-from kompat.extensions.dedup import Seen, Transaction
+from kompat.extensions.contested import Transaction
+from kompat.extensions.dedup import Seen, Verdict
 from kompat.extensions.headers import Asked, HeaderError
 from kompat.extensions.lane_intake import LaneIntake
 from kompat.extensions.parked import Parked, Summary
@@ -118,7 +119,7 @@ class PartitionIntake:
         else:
             timers.abort(producer_id, start)
         ended = Transaction(producer_id, start)
-        Seen(draft).end_transaction(ended, commits=commits)
+        Seen(draft).end_transaction(ended, timers.park, commits=commits)
         return [*timers.writes(), *self.lanes.end_transaction(ended, commits=commits)]
 
     def transaction_of(self, header: BatchHeader, base_offset: Offset) -> Transaction | None:
@@ -204,8 +205,12 @@ class _Taking:
         due = asked.due(self._now)
         if due is not None and due - self._now > self._config.kompat_delay_max_ms:
             raise HeaderError(f"{asked.delivery} is more than kompat.delay.max.ms ({self._config.kompat_delay_max_ms})")
-        if asked.message_id is not None and self._is_repeated(asked.message_id, slot):
+        verdict = self._verdict(asked.message_id, slot)
+        if verdict is Verdict.REPEATED:
             self.gone.add(record.offset)
+            return
+        if verdict is Verdict.CONTESTED:
+            self._contest(record, asked, slot, self._now if due is None else due)
             return
         self._chosen.take(slot, asked, due)
         if due is not None:
@@ -218,14 +223,19 @@ class _Taking:
         if self._ranks is not None:
             self._ranks.add(slot, asked, self._now)
 
-    def _is_repeated(self, message_id: str, slot: Offset) -> bool:
+    def _verdict(self, message_id: str | None, slot: Offset) -> Verdict:
         window = self._config.kompat_dedup_window_ms
-        if window == 0:
-            return False
-        if self._seen.is_repeated(message_id, self._now, window, self._transaction):
-            return True
-        self._seen.add(message_id, self._now, slot, self._transaction)
-        return False
+        if message_id is None or window == 0:
+            return Verdict.NEW
+        return self._seen.take(message_id, self._now, window, slot, self._transaction)
+
+    def _contest(self, record: Record, asked: Asked, slot: Offset, due: Millis) -> None:
+        """The record waits until transactions with its message id have ended."""
+        assert asked.message_id is not None  # noqa: S101 - else nobody contests it
+        self.gone.add(record.offset)
+        self._chosen.take(slot, asked, due)
+        waiting = Parked(slot, due, self._codec, asked.schedule_id, record)
+        self._seen.contest(asked.message_id, self._now, waiting, self._transaction)
 
     def _check_room(self, asked: Asked) -> None:
         if self._transaction is not None and self._timers.summary.undecided >= MOST_UNDECIDED:

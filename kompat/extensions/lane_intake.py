@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions import headers, lanes
-from kompat.extensions.dedup import Transaction
+from kompat.extensions.contested import Transaction
 from kompat.extensions.headers import DEFAULT_PRIORITY, priority_of
 from kompat.extensions.lanes import Lanes, Run, Summary
 from kompat.extensions.states import Draft, View

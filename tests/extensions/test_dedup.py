@@ -5,9 +5,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from kompat.extensions import dedup
-from kompat.protocol.records import ControlType
-from tests.extensions.support import ExtendedLog, message
+from kompat.extensions import contested, dedup
+from kompat.protocol.records import ControlType, iterate, read_header, split_batches
+from tests.extensions.support import COMMITTED, ExtendedLog, message
 from tests.log.support import NOW
 
 WINDOW = 1000
@@ -78,27 +78,87 @@ def test_a_repeated_delay_waits_once(log: ExtendedLog) -> None:
     assert log.texts() == ["once"]
 
 
-def test_an_aborted_transactions_ids_were_never_seen(log: ExtendedLog) -> None:
-    def send(value: str, producer: int, sequence: int) -> None:
-        log.send_all(
-            [message(value, now=NOW, msg_id="m")],
-            producer_id=producer,
-            producer_epoch=0,
-            base_sequence=sequence,
-            is_transactional=True,
-        )
+def send_in_a_transaction(log: ExtendedLog, value: str, producer: int, sequence: int, **asked: object) -> None:
+    log.send_all(
+        [message(value, now=NOW, **{"msg_id": "m"} | asked)],
+        producer_id=producer,
+        producer_epoch=0,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
 
-    send("aborted", 7, 0)
-    send("repeated within", 7, 1)
+
+def test_an_aborted_transactions_ids_were_never_seen(log: ExtendedLog) -> None:
+    send_in_a_transaction(log, "aborted", 7, 0)
+    send_in_a_transaction(log, "repeated within", 7, 1)
     log.end_transaction(ControlType.ABORT, 7)
-    send("committed", 7, 2)
+    send_in_a_transaction(log, "committed", 7, 2)
     log.end_transaction(ControlType.COMMIT, 7)
-    send("repeated after", 8, 0)
+    send_in_a_transaction(log, "repeated after", 8, 0)
     log.end_transaction(ControlType.COMMIT, 8)
     log.send("repeated outside", msg_id="m")
 
     texts = [r.value for r in log.records() if r.key == b"k"]
     assert texts == [b"aborted", b"committed"]
+
+
+# -- an id that several send while it is open who has it ---------------------------------------------------------------
+def committed(log: ExtendedLog) -> list[str]:
+    """What a consumer sees that reads what was committed."""
+    log.deliver()
+    found = log.read(isolation=COMMITTED)
+    aborted = [(each.producer_id, range(each.first_offset, each.last_offset)) for each in found.aborted or ()]
+    texts = []
+    for batch in (b for buffer in found.buffers for b in split_batches(memoryview(buffer))):
+        header = read_header(batch)
+        if not header.is_control and not any(p == header.producer_id and header.base_offset in s for p, s in aborted):
+            texts += [(record.value or b"").decode() for record in iterate(batch)]
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        (((1, True), (2, True)), "first"),
+        (((2, True), (1, True)), "first"),
+        (((1, False), (2, True)), "second"),
+        (((2, True), (1, False)), "second"),
+        (((1, True), (2, False)), "first"),
+        (((2, False), (1, True)), "first"),
+        (((1, False), (2, False)), "plain"),
+        (((2, False), (1, False)), "plain"),
+    ],
+)
+def test_an_id_in_two_open_transactions_and_a_plain_record_is_taken_once(
+    log: ExtendedLog, ends: tuple[tuple[int, bool], ...], expected: str
+) -> None:
+    send_in_a_transaction(log, "first", 1, 0)
+    send_in_a_transaction(log, "second", 2, 0)
+    log.send("plain", msg_id="m")
+    log.send("plain again", msg_id="m")
+    assert committed(log) == []
+    log.kill()
+
+    for producer, commits in ends:
+        log.end_transaction(ControlType.COMMIT if commits else ControlType.ABORT, producer)
+        log.kill()
+
+    log.send("late", msg_id="m")
+    assert committed(log) == [expected]
+    assert not list(log.partition.store.states(b"m/c"))
+    assert not list(log.partition.store.states(b"m/w"))
+
+
+def test_what_has_waited_for_a_transaction_keeps_its_delay_and_its_schedule_id(log: ExtendedLog) -> None:
+    log.send("replaced", delay_ms=500, schedule_id="s")
+    send_in_a_transaction(log, "aborted", 1, 0)
+    log.send("later", msg_id="m", delay_ms=400, schedule_id="s")
+    assert log.waiting() == ["replaced"]
+
+    log.end_transaction(ControlType.ABORT, 1)
+    assert log.waiting() == ["later"]
+    log.pass_time(400)
+    assert committed(log) == ["later"]
 
 
 def test_old_ids_are_forgotten_as_new_ones_come(log: ExtendedLog) -> None:
@@ -148,3 +208,52 @@ Ids.TestCase.settings = settings(
     max_examples=50, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestIds = Ids.TestCase
+
+
+class OpenIds(RuleBasedStateMachine):
+    """Whatever becomes of transactions: of all that sent an id and count in the end, one is taken."""
+
+    @initialize()
+    def create(self) -> None:
+        self.log = ExtendedLog(kompat_dedup_window_ms=10**9, retention_ms=-1)
+        self.sent: dict[int, set[str]] = {}  # by producer with an open transaction
+        self.counting: set[str] = set()
+        self.sequences: dict[int, int] = {}
+
+    @rule(each=st.sampled_from("abc"))
+    def send(self, each: str) -> None:
+        self.log.send(each, msg_id=each)
+        self.counting.add(each)
+
+    @rule(each=st.sampled_from("abc"), producer=st.sampled_from([1, 2, 3]))
+    def send_in_a_transaction(self, each: str, producer: int) -> None:
+        sequence = self.sequences.get(producer, 0)
+        send_in_a_transaction(self.log, each, producer, sequence, msg_id=each)
+        self.sequences[producer] = sequence + 1
+        self.sent.setdefault(producer, set()).add(each)
+
+    @rule(producer=st.sampled_from([1, 2, 3]), commits=st.booleans())
+    def end(self, producer: int, commits: bool) -> None:
+        if producer in self.sent:
+            self.log.end_transaction(ControlType.COMMIT if commits else ControlType.ABORT, producer)
+            sent = self.sent.pop(producer)
+            self.counting |= sent if commits else set()
+
+    @rule()
+    def kill(self) -> None:
+        self.log.kill()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "log"):
+            return
+        for producer in list(self.sent):
+            self.end(producer, commits=producer % 2 == 0)
+        assert sorted(committed(self.log)) == sorted(self.counting)
+        states = self.log.partition.store.states(b"m/")
+        assert not [name for name, _ in states if name[:3] in (dedup.UNDECIDED, contested.CLAIMS, contested.WAITING)]
+
+
+OpenIds.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestOpenIds = OpenIds.TestCase
