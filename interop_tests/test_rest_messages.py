@@ -141,6 +141,21 @@ def test_pages_have_all_of_a_topic_in_order_forward_and_backward_by_offset_time_
     door.get(f"/v1/topics/{topic}/partitions/9/messages", status=404)
 
 
+def test_a_range_of_times_has_all_of_its_messages_when_producers_clocks_differ(door: Door, topic: str) -> None:
+    start = 1_700_000_000_000
+    times = {"early": 1, "first": 10, "ahead": 90, "second": 15, "far ahead": 99, "behind": 2, "third": 12}
+    for value, time in times.items():
+        door.send(topic, {"value": value, "timestamp": start + time, "partition": 0})
+    span = start + 10, start + 90
+
+    forward = door.messages(topic, fromTime=span[0], toTime=span[1])
+    backward = door.messages(topic, fromTime=span[0], toTime=span[1], direction="backward")
+    page = door.get(f"/v1/topics/{topic}/partitions/0/messages", from_time=span[0], to_time=span[1])
+
+    assert values(forward) == values(page["items"]) == ["first", "second", "third"]
+    assert values(backward) == ["third", "second", "first"]
+
+
 def test_only_what_is_committed_is_read_unless_asked_otherwise(three: Cluster, door: Door, topic: str) -> None:
     for ends_well in (False, True):
         producer = Producer({"bootstrap.servers": three.bootstrap, "transactional.id": fresh_group(), "log_level": 0})

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from kompat.extensions.read_sources import Source
 from kompat.log.partition import Isolation
 from kompat.protocol.records import Record
+from kompat.slices import Slice
 
 PAGE_BYTES: Final = 4 << 20  # of keys and values in a page, if it is more than one record
 SCANNED_BYTES: Final = 32 << 20  # of the log that is read for a page: a range may have few records that are wanted
@@ -25,6 +26,8 @@ Wanted = Callable[[Record], bool]
 class Range(Protocol):
     @property
     def isolation(self) -> Isolation: ...
+
+    def may_have_times_of(self, batch: memoryview) -> bool: ...
 
     def has_time_of(self, record: Record) -> bool: ...
 
@@ -99,7 +102,7 @@ class Forward:
         self.scanned += read.size
         # Where nothing is left to read, there is nothing up to the range's end.
         self._chunk_end = read.next_offset if read.next_offset > offset else self.position.end
-        self._chunk = read.records()
+        self._chunk = read.records(self._wanted.may_have_times_of)
 
 
 class Backward:
@@ -137,7 +140,7 @@ class Backward:
         while offset < self._low:
             read = await self._source.read(offset, self._chunk_bytes, self._wanted.isolation)
             self.scanned += read.size
-            for record in read.records():
+            for record in read.records(self._wanted.may_have_times_of):
                 if start <= record.offset < self._low and self._is_wanted(record):
                     self._found.append(record)
                     held += _size(record)
@@ -174,7 +177,10 @@ async def merge(lanes: Sequence[Lane], limit: int, max_bytes: int | None = None)
     found: list[tuple[int, Record]] = []
     size = 0
     waiting = list(range(len(lanes)))  # whose next record is not known
+    turn = Slice()
     while True:
+        if turn.is_over:
+            await turn.pause()
         for number, record in await _nexts(lanes, waiting):
             if record is not None:
                 heappush(heap, (lanes[number].rank(record), number, record))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kompat.errors import ErrorCode, KafkaError
@@ -16,12 +16,11 @@ from kompat.types import Buffer, LogId, Millis, Offset, ProducerId
 
 
 class Bounds(NamedTuple):
-    """What can be read of a partition, and where times lie in it; None: all is older."""
+    """What can be read of a partition, and the first record in it that is not older than a time; None: all are."""
 
     start: int
     end: int
     from_time: int | None
-    to_time: int | None
 
 
 class Chunk(NamedTuple):
@@ -30,10 +29,15 @@ class Chunk(NamedTuple):
     next_offset: int  # where to go on; not after the offset asked for: there is nothing more
     aborted: Sequence[Aborted]
 
-    def records(self) -> Iterator[Record]:
-        """Those that readers see."""
+    def records(self, is_wanted: Callable[[memoryview], bool]) -> Iterator[Record]:
+        """Those that readers see, of the batches that are wanted."""
         batches = [batch for buffer in self.buffers for batch in split_batches(memoryview(buffer))]
-        return (record for batch in batches if _is_for_readers(batch, self.aborted) for record in iterate(batch))
+        return (
+            record
+            for batch in batches
+            if _is_for_readers(batch, self.aborted) and is_wanted(batch)
+            for record in iterate(batch)
+        )
 
 
 class Source(Protocol):
@@ -42,7 +46,7 @@ class Source(Protocol):
     @property
     def index(self) -> int: ...
 
-    async def bounds(self, isolation: Isolation, from_time: Millis | None, to_time: Millis | None) -> Bounds: ...
+    async def bounds(self, isolation: Isolation, from_time: Millis | None) -> Bounds: ...
 
     async def read(self, offset: int, max_bytes: int, isolation: Isolation) -> Chunk:
         """Batches from the one that holds the offset, or from the first there is after it."""
@@ -57,10 +61,10 @@ class HereSource:
     def index(self) -> int:
         return self._log.index
 
-    async def bounds(self, isolation: Isolation, from_time: Millis | None, to_time: Millis | None) -> Bounds:
+    async def bounds(self, isolation: Isolation, from_time: Millis | None) -> Bounds:
         log = self._log
         start, end = log.log_start_offset, log.latest(isolation).offset
-        return Bounds(start, end, await self._find(from_time, isolation), await self._find(to_time, isolation))
+        return Bounds(start, end, await self._find(from_time, isolation))
 
     async def _find(self, time: Millis | None, isolation: Isolation) -> int | None:
         found = None if time is None else await self._log.offset_for_time(time, isolation)
@@ -89,8 +93,8 @@ class FarSource:
     def index(self) -> int:
         return self._place.partition
 
-    async def bounds(self, isolation: Isolation, from_time: Millis | None, to_time: Millis | None) -> Bounds:
-        return Bounds(*await self._ask("read-bounds", isolation, from_time, to_time))
+    async def bounds(self, isolation: Isolation, from_time: Millis | None) -> Bounds:
+        return Bounds(*await self._ask("read-bounds", isolation, from_time))
 
     async def read(self, offset: int, max_bytes: int, isolation: Isolation) -> Chunk:
         text, next_offset, aborted = await self._ask("read-chunk", offset, max_bytes, isolation)
@@ -146,8 +150,8 @@ class Sources:
 
     async def _on_bounds(self, told: Sequence[Any]) -> list[Any]:
         log = self._anywhere.required(told)
-        isolation, from_time, to_time = told[2:]
-        return list(await HereSource(log).bounds(Isolation(isolation), from_time, to_time))
+        isolation, from_time = told[2:]
+        return list(await HereSource(log).bounds(Isolation(isolation), from_time))
 
     async def _on_chunk(self, told: Sequence[Any]) -> list[Any]:
         log = self._anywhere.required(told)

@@ -5,8 +5,9 @@ Any broker of a cluster can be asked: partitions are read where they are led.
 A page holds little in memory however long the range is, and tells by its cursor where the next one begins. Where a range
 ends is settled with its first page: what is appended meanwhile does not lengthen it.
 
-Times are found as Kafka finds offsets by time: a range begins with the first record that is not older than its start, and
-ends before the first that is not older than its end. Records in between whose own times are outside are left out.
+A range of times has all records whose times are in it, wherever they lie: producers' clocks differ, so a log is not in the order of its
+times. It begins where Kafka finds its start, at the first record that is not older, and goes on to the log's end, for any record
+there may be older than the one before it. Batches that have nothing of it are passed over unopened.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from kompat.extensions import cursors
 from kompat.extensions.read_lanes import Backward, Forward, Lane, Position, Wanted, merge
 from kompat.extensions.read_sources import Finding, Source
 from kompat.log.partition import Isolation
-from kompat.protocol.records import Record
-from kompat.types import Millis
+from kompat.protocol.records import BatchHeader, Record, check_batch, read_header
+from kompat.types import NO_TIMESTAMP, Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,17 @@ class ReadRange:
     @property
     def isolation(self) -> Isolation:
         return Isolation.READ_COMMITTED if self.read_committed else Isolation.READ_UNCOMMITTED
+
+    def may_have_times_of(self, batch: memoryview) -> bool:
+        """Whether a record of the batch may be in the range, by what is known without opening it."""
+        if self.from_time is None and self.to_time is None:
+            return True
+        header = read_header(batch)
+        if self.from_time is not None and header.max_timestamp < self.from_time:
+            return False
+        if self.to_time is None or header.max_timestamp < self.to_time:
+            return True
+        return not header.timestamp_type and _oldest(batch, header) < self.to_time
 
     def has_time_of(self, record: Record) -> bool:
         if self.from_time is not None and record.timestamp < self.from_time:
@@ -125,13 +137,21 @@ def _check(wanted: ReadRange, limit: int) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"the range ends at {name} {last}, before it begins at {first}")
 
 
+def _oldest(batch: memoryview, header: BatchHeader) -> int:
+    """The time of a batch's oldest record; where it is damaged, of none: whoever opens it finds out."""
+    if header.record_count == 1:
+        return header.max_timestamp
+    try:
+        return check_batch(batch).min_timestamp
+    except KafkaError:
+        return NO_TIMESTAMP
+
+
 async def _resolve(wanted: ReadRange, source: Source) -> Position:
-    bounds = await source.bounds(wanted.isolation, wanted.from_time, wanted.to_time)
+    bounds = await source.bounds(wanted.isolation, wanted.from_time)
     first, end = bounds.start, bounds.end
     if wanted.from_time is not None:
         first = max(first, bounds.from_time) if bounds.from_time is not None else end
-    if wanted.to_time is not None and bounds.to_time is not None:
-        end = min(end, bounds.to_time)
     if wanted.from_offset is not None:
         first = max(first, wanted.from_offset)
     if wanted.to_offset is not None:
@@ -141,7 +161,7 @@ async def _resolve(wanted: ReadRange, source: Source) -> Position:
 
 async def _within(wanted: ReadRange, source: Source, position: Position) -> Position:
     """A position from outside, cut down to what there is."""
-    bounds = await source.bounds(wanted.isolation, None, None)
+    bounds = await source.bounds(wanted.isolation, None)
     return Position(position.partition, max(position.next, bounds.start), min(position.end, bounds.end))
 
 

@@ -1,14 +1,16 @@
 """Reads of a topic from one point to another."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kompat.errors import KafkaError
-from kompat.extensions import cursors, read_lanes
+from kompat.extensions import cursors, read_lanes, read_sources
 from kompat.extensions.reading import ReadRange, ReadRecord
 from kompat.log.partition import Origin, Partition
-from kompat.protocol.records import ControlType, Record, build_batch, control_batch
+from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate
 from kompat.types import Millis
 from tests.extensions.traced_broker import TracedBroker
 from tests.log.support import run
@@ -91,13 +93,40 @@ def _millis(time: int | None) -> Millis | None:
 def _range(times: list[int], first: int | None, last: int | None, *, by_time: bool) -> list[int]:
     if not by_time:
         return list(range(len(times)))[slice(first, last)]
-    begin = 0 if first is None else _first_at(times, first)
-    end = len(times) if last is None else _first_at(times, last)
-    return [o for o in range(begin, end) if (first is None or times[o] >= first) and (last is None or times[o] < last)]
+    return [o for o, time in enumerate(times) if (first is None or time >= first) and (last is None or time < last)]
 
 
-def _first_at(times: list[int], time: int) -> int:
-    return next((offset for offset, each in enumerate(times) if each >= time), len(times))
+@pytest.mark.parametrize("backward", [False, True])
+async def test_a_range_of_times_has_all_of_its_records_when_clocks_are_not_in_order(backward: bool) -> None:
+    broker = TracedBroker()
+    [log] = broker.open("topic", 1)
+    for times in ((10, 50), (90,), (20,), (95, 30), (40, 99)):
+        await broker.send_at(log, *times)
+
+    wanted = ReadRange(topic="topic", from_time=Millis(20), to_time=Millis(50))
+    page = await broker.extensions.reads.read(wanted, limit=10, backward=backward)
+
+    assert page.cursor is None
+    assert sorted(each.record.timestamp for each in page.records) == [20, 30, 40]
+
+
+async def test_batches_without_a_record_of_the_range_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[list[int]] = []
+
+    def noted(batch: memoryview) -> Iterator[Record]:
+        opened.append([record.timestamp for record in iterate(batch)])
+        return iterate(batch)
+
+    monkeypatch.setattr(read_sources, "iterate", noted)
+    broker = TracedBroker()
+    [log] = broker.open("topic", 1)
+    for times in ((10, 11), (21, 22), (12, 13), (31, 30), (40,), (41, 19), (50, 51)):
+        await broker.send_at(log, *times)
+
+    found = await read_all(broker, ReadRange(topic="topic", from_time=Millis(20), to_time=Millis(30)))
+
+    assert [each.record.timestamp for each in found] == [21, 22]
+    assert opened == [[21, 22], [41, 19]]
 
 
 async def test_partitions_are_told_in_the_order_of_their_times() -> None:
