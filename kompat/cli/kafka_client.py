@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kompat.cli import codecs
 from kompat.cli.command import CommandError, UsageError, password
 from kompat.errors import ErrorCode
 
@@ -166,6 +167,7 @@ def opened(given: argparse.Namespace, make: Callable[..., T], defaults: Mapping[
     from kafka.errors import KafkaConfigurationError, KafkaError
 
     quiet()
+    codecs.register()
     _check_text(given)
     settings = client_settings(given, defaults, more)
     dial(given.bootstrap_server)
