@@ -15,7 +15,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,7 +70,7 @@ class Reader:
     def paste(self, example: Example) -> str:
         """What it printed. Raises ExampleError where it failed."""
         if example.language == "python":
-            return self._run([sys.executable, "-c", example.text], example.line)
+            return self._run(["python", "-c", example.text], example.line)  # the one that the path has
         shell = ""
         for command in re.sub(r"\\\n\s*", "", example.text).splitlines():
             if _SERVER.match(command):
