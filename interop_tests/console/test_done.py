@@ -13,6 +13,8 @@ from interop_tests.support.wait import until
 
 SECONDS = 60.0
 
+REASON = "the warehouse has neither the box nor the ribbon that the customer asked for"
+
 
 def test_a_topic_is_made_configured_grown_and_deleted(tab: Tab, shop: Shop) -> None:
     page = tab.open("topics")
@@ -190,7 +192,8 @@ def test_letters_are_found_where_a_groups_settings_send_them_and_go_back_from_th
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(tab.row("errors.deadletterqueue.topic.name")).to_contain_text("graveyard.of.<topic>")
     [taken] = shop.door.post("/v1/queues/payments/groups/packing/acquire", {"waitMs": 10_000})["deliveries"]
-    shop.door.post("/v1/queues/payments/groups/packing/reject", {"receipts": [taken["receipt"]]})
+    rejection = {"receipts": [taken["receipt"]], "reason": REASON}
+    shop.door.post("/v1/queues/payments/groups/packing/reject", rejection)
     tab.open("dead-letters")
     expect(tab.row("graveyard.of.payments")).to_have_count(1)
 
@@ -198,6 +201,9 @@ def test_letters_are_found_where_a_groups_settings_send_them_and_go_back_from_th
     tab.see_figure("Dead letters", "1")
     page.get_by_role("link", name="1", exact=True).click()
     expect(page.locator("h1")).to_have_text("graveyard.of.payments")
+    cause = page.locator("td.cause-cell")
+    expect(cause).to_contain_text(REASON)
+    assert cause.evaluate("cell => cell.scrollWidth <= cell.clientWidth"), "the cause is cut"
     place = f"payments/{taken['partition']}/{taken['offset']}"
     tab.settle()
     page.keyboard.press("j")

@@ -158,3 +158,17 @@ def test_a_broker_that_is_gone_is_said_to_be(tab: Tab, shop: Shop) -> None:
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("alert")).to_have_count(0)
     tab.forgive("net::ERR_FAILED")
+
+
+def test_nobody_says_that_brokers_are_up_while_none_can_be_reached(tab: Tab, shop: Shop) -> None:
+    page = tab.open()
+    expect(page.get_by_text("all brokers up")).to_be_visible()
+    page.route("**/v1/**", lambda route: route.abort())
+    page.route("**/version", lambda route: route.abort())
+
+    expect(page.get_by_text("broker unreachable")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("all brokers up")).to_have_count(0)
+    page.unroute_all()
+    expect(page.get_by_text("all brokers up")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("broker unreachable")).to_have_count(0, timeout=60_000)
+    tab.forgive("net::ERR_FAILED")

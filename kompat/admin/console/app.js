@@ -51,6 +51,7 @@ const page = document.getElementById("page");
 const state = { section: "", isMenuOpen: false, version: null, cluster: null, isReachable: true };
 
 function drawShell() {
+  page.classList.toggle("stale", !state.isReachable); // what is shown was true once
   const current = window.kompatTheme.current();
   const user = signedInAs();
   render(

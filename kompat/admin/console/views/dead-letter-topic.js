@@ -136,7 +136,7 @@ function columnsOf(state, items, choose, look) {
       class: "fit",
       cell: (row) => opener(row.origin ? placeOf(row.origin) : "no letter", () => look(row)),
     },
-    { name: "cause", label: "Cause", class: "clip cause-cell", isWide: true, cell: (row) => row.origin?.cause ?? "" },
+    { name: "cause", label: "Cause", class: "cause-cell", isWide: true, cell: (row) => row.origin?.cause ?? "" },
     { name: "group", label: "Group", class: "fit", isWide: true, cell: (row) => row.origin?.group ?? "" },
     {
       name: "count",

@@ -51,7 +51,7 @@ export default function overview(page) {
   return () => [
     head({
       title: "Overview",
-      badges: cluster.data
+      badges: cluster.data && cluster.error === null
         ? [
             cluster.data.brokers.every((each) => each.isAlive)
               ? badge("all brokers up", "good")
