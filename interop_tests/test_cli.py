@@ -54,6 +54,25 @@ def test_the_life_of_a_topic(kompat: Command) -> None:
     assert "no such topic" in kompat.fails("topics", "delete", name)
 
 
+def test_who_sits_at_a_terminal_is_asked_before_a_topic_is_gone(kompat: Command, topics: Topics) -> None:
+    name = topics.create("cli")
+    for answer, status in ((b"n\n", 1), (b"\n", 1), (b"y\n", 0)):
+        ours, theirs = os.openpty()
+        os.write(ours, answer)
+        done = subprocess.run(
+            [sys.executable, "-m", "kompat", "topics", "delete", name],
+            stdin=theirs,
+            capture_output=True,
+            env=kompat.environment,
+            timeout=60,
+            check=False,
+        )
+        os.close(ours)
+        os.close(theirs)
+        assert (done.returncode, b"all records in it? [y/N]" in done.stderr) == (status, True), done
+        assert bool(kompat.json("topics", "list", "--search", name)) is (status == 1)
+
+
 def test_settings_of_topics_brokers_and_groups(kompat: Command, topics: Topics) -> None:
     topic, group = topics.create("cli"), fresh_name("group")
     kompat("config", "set", "topic", topic, "retention.ms=7200000", "cleanup.policy=compact")
@@ -231,7 +250,9 @@ def test_a_group_is_reset_and_forgotten(kompat: Command, topics: Topics) -> None
     topic, group = topics.create("cli"), fresh_name("group")
     kompat("produce", topic, stdin=b"0\n1\n2\n3\n4\n")
     reset = ("groups", "reset", group, "--topic", topic)
-    kompat(*reset, "--to-latest")  # a group that is not there yet is made by that
+    assert f"no group {group}: --create" in kompat.fails(*reset, "--to-latest")  # it may be another's, misspelled
+    assert kompat.json("groups", "list", "--search", group) == []
+    kompat(*reset, "--to-latest", "--create")
 
     planned = kompat.json(*reset, "--shift", "-2", "--dry-run")["offsets"]
     assert [(each["from"], each["to"], each["clamped"]) for each in planned] == [(5, 3, False)]

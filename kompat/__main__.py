@@ -115,7 +115,13 @@ def whole_parser() -> argparse.ArgumentParser:
 def _root() -> tuple[argparse.ArgumentParser, Commands]:
     parser = Parser(prog="kompat", description="A Kafka broker in one process.")
     parser.add_argument(VERSION, action="version", version=f"kompat {__version__}")
-    return parser, parser.add_subparsers(required=True, metavar="COMMAND")
+    parser.set_defaults(run=lambda _: _help(parser))
+    return parser, parser.add_subparsers(metavar="COMMAND")
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return REFUSED
 
 
 def add_command(commands: Commands, name: str) -> None:

@@ -1,8 +1,9 @@
-"""A checkout without the native module does not hide the package that is installed."""
+"""What is installed, and what hides it: a checkout without the native module does not."""
 
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,13 @@ def test_a_checkout_that_was_not_built_says_so_where_nothing_is_installed(checko
         f"ImportError: {checkout / 'kompat'} has no native module, and no other kompat is installed: "
         "run `pip install -e .` in the directory above it"
     )
+
+
+def test_who_installs_spark_gets_the_one_that_is_tested() -> None:
+    project = tomllib.loads((WHOLE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+
+    [used] = [each for each in extras["spark"] if each.startswith("pyspark")]
+
+    assert used in extras["interop"]
+    assert "==" in used

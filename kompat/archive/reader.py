@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +35,19 @@ class ArchivedRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
+
+
+class NoPyarrowError(ArchiveError):
+    """Parquet files cannot be read here."""
+
+    def __init__(self) -> None:
+        super().__init__("an archive is read by pyarrow, which is not installed: pip install pyarrow")
+
+
+def require_pyarrow() -> None:
+    """Raises NoPyarrowError, before anybody is half-way through an archive."""
+    if find_spec("pyarrow") is None:
+        raise NoPyarrowError
 
 
 def load(root: str | Path) -> Archive:

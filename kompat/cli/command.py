@@ -54,7 +54,14 @@ def declare(
 
 
 def subcommands(parser: argparse.ArgumentParser) -> Parsers:
-    return parser.add_subparsers(required=True, metavar="COMMAND", dest="subcommand")
+    """Where none is given, the command says which there are."""
+    parser.set_defaults(run=lambda _: show_help(parser))
+    return parser.add_subparsers(metavar="COMMAND", dest="subcommand")
+
+
+def show_help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return WRONG_USAGE
 
 
 def runs(parser: argparse.ArgumentParser, work: Work) -> None:
@@ -115,6 +122,20 @@ def password(given: argparse.Namespace) -> str | None:
             return file.readline().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"the password cannot be read: {error}") from None
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask; on a terminal it asks, elsewhere it does not")
+
+
+def confirm(given: argparse.Namespace, what: str) -> None:
+    """Ask whoever sits at a terminal before something is gone for good. Programs mean what they say."""
+    if given.yes or not sys.stdin.isatty():
+        return
+    sys.stderr.write(f"{what}? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CommandError("nothing was done")
 
 
 # -- running -----------------------------------------------------------------------------------------------------------

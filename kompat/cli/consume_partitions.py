@@ -43,13 +43,20 @@ class GoneError(Exception):
 
 
 def by_partition(consumer: KafkaConsumer, given: argparse.Namespace) -> Iterator[Shown]:
-    archive = reader.load(given.from_snapshot) if given.from_snapshot else None
+    archive = _archive(given)
     logs = _logs(consumer, given, archive)
     window = Window(start=given.from_time, end=given.to_time)
     for partition, log in logs.items():
         yield from filter(window.holds, _History(consumer, given, archive, partition, log).records())
     if given.follow:
         yield from filter(window.holds, _tail(consumer, given.topic, {p: log.end for p, log in logs.items()}))
+
+
+def _archive(given: argparse.Namespace) -> Archive | None:
+    if not given.from_snapshot:
+        return None
+    reader.require_pyarrow()
+    return reader.load(given.from_snapshot)
 
 
 def polled(consumer: KafkaConsumer, most: int = POLLED) -> Iterator[Shown]:

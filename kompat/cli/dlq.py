@@ -10,7 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from kompat.cli.arguments import count, moment
-from kompat.cli.command import CommandError, Parsers, UsageError, add_http, add_json, declare, runs, subcommands
+from kompat.cli.command import (
+    CommandError,
+    Parsers,
+    UsageError,
+    add_http,
+    add_json,
+    add_yes,
+    confirm,
+    declare,
+    runs,
+    subcommands,
+)
 from kompat.cli.formats import text
 from kompat.cli.http_client import Door, door, segment
 from kompat.cli.output import Column, output_of, time_text
@@ -24,9 +35,9 @@ LETTERS: Final = (
     Column("FROM", "from"),
     Column("GROUP", "group"),
     Column("DELIVERIES", "deliveries"),
-    Column("CAUSE", "cause"),
     Column("REDRIVEN", "isRedriven"),
     Column("VALUE", "valueText"),
+    Column("CAUSE", "cause", is_whole=True),
 )
 
 
@@ -66,7 +77,7 @@ def _add_redrive(inner: Parsers) -> None:
         "put records back into the topics that they come from",
         _redrive,
         "kompat dlq redrive dlq.orders --all",
-        "kompat dlq redrive dlq.orders --group workers --cause 'delivery limit'",
+        "kompat dlq redrive dlq.orders --group workers --cause limit",
         "kompat dlq redrive dlq.orders --letter 0/17 --letter 0/18",
         "kompat dlq redrive dlq.orders --list letters.jsonl",
     )
@@ -90,6 +101,7 @@ def _add_purge(inner: Parsers) -> None:
     purge.add_argument("--all", action="store_true", help="all letters")
     purge.add_argument("--until", type=moment, metavar="TIME", help="those written before that")
     purge.add_argument("--only-redriven", action="store_true", help="up to the first that was not redriven")
+    add_yes(purge)
 
 
 def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str) -> argparse.ArgumentParser:
@@ -215,6 +227,7 @@ def _offsets(letters: list[str]) -> dict[str, list[int]]:
 def _purge(given: argparse.Namespace) -> None:
     if given.all == (given.until is not None or given.only_redriven):
         raise UsageError("which letters? --all, --until TIME or --only-redriven")
+    confirm(given, f"delete letters of {given.topic} for good")
     body = {"all": given.all or None, "until": given.until, "onlyRedriven": given.only_redriven or None}
     found = door(given).post(f"/v1/dead-letters/{segment(given.topic)}/purge", body, seconds=600)
     output_of(given).done(f"purged: {found['purged']}", found)

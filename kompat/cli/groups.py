@@ -8,7 +8,18 @@ from typing import Any, Final
 
 from kompat.cli import group_state
 from kompat.cli.arguments import moment
-from kompat.cli.command import CommandError, Parsers, UsageError, add_json, add_kafka, declare, runs, subcommands
+from kompat.cli.command import (
+    CommandError,
+    Parsers,
+    UsageError,
+    add_json,
+    add_kafka,
+    add_yes,
+    confirm,
+    declare,
+    runs,
+    subcommands,
+)
 from kompat.cli.group_state import Places
 from kompat.cli.kafka_client import Kafka, check, connect
 from kompat.cli.output import Column, output_of
@@ -140,6 +151,7 @@ def _add_reset(inner: Parsers) -> None:
         "kompat groups reset billing --topic orders --partition 3 --to-offset 45678",
         "kompat groups reset billing --all-topics --to-time 2026-01-31T12:00:00Z",
         "kompat groups reset billing --topic orders --shift -100",
+        "kompat groups reset audit --create --topic orders --to-latest    # a group that has not read yet",
     )
     parser.add_argument("group")
     parser.add_argument("--topic", action="append", metavar="TOPIC", help="all of its partitions; may be repeated")
@@ -151,6 +163,7 @@ def _add_reset(inner: Parsers) -> None:
     where.add_argument("--to-offset", type=int, metavar="N", help="this offset")
     where.add_argument("--to-time", type=moment, metavar="TIME", help="the first record of that time or later")
     where.add_argument("--shift", type=int, metavar="N", help="so many on, or back: -100")
+    parser.add_argument("--create", action="store_true", help="also if there is no such group: it exists then")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
 
 
@@ -172,8 +185,10 @@ def _reset(given: argparse.Namespace) -> None:
 
 
 def _kind(kafka: Kafka, given: argparse.Namespace) -> str | None:
-    """The group's type; None where it does not exist: to commit for it makes it."""
+    """The group's type; None where it does not exist and is wanted: to commit for it makes it."""
     found = {each["group"]: each for each in group_state.listed(kafka)}.get(given.group)
+    if found is None and not given.create:
+        raise CommandError(f"there is no group {given.group}: --create makes it")
     if found is None:
         return None
     if found["state"] not in WITHOUT_MEMBERS and not given.dry_run:
@@ -228,11 +243,15 @@ def _add_delete(inner: Parsers) -> None:
         "kompat groups delete billing",
     )
     parser.add_argument("group", nargs="+")
+    add_yes(parser)
 
 
 def _delete(given: argparse.Namespace) -> None:
     from kafka.protocol.admin import DeleteGroupsRequest
 
+    confirm(
+        given, f"forget {', '.join(given.group)} and how far {'it has' if len(given.group) == 1 else 'they have'} come"
+    )
     with connect(given) as kafka:
         for group in given.group:
             answer = kafka.ask_coordinator(group, DeleteGroupsRequest(groups_names=[group]))

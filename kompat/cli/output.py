@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 GAP: Final = "  "
+WHOLE_PART: Final = 3  # what a whole column gets of the terminal's width before it runs over
 NARROWEST: Final = 6  # a column is not cut below this
 NOTHING: Final = "-"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -25,6 +26,9 @@ class Column:
     title: str
     name: str  # of the row's value
     shown: Callable[[Any], str] | None = None
+    is_whole: bool = (
+        False  # never cut, for its end matters most: of the last column, which may run over the terminal's edge
+    )
 
 
 def text_of(value: Any) -> str:
@@ -79,7 +83,11 @@ def table(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> 
     widths = [
         max([width_of(column.title), *(width_of(line[at]) for line in cells)]) for at, column in enumerate(columns)
     ]
+    if columns[-1].is_whole:
+        widths[-1] = min(widths[-1], width // WHOLE_PART)
     widths = fit(widths, width - len(GAP) * (len(columns) - 1))
+    if columns[-1].is_whole:
+        widths[-1] = max(width_of(line[-1]) for line in [[columns[-1].title], *cells])
     lines = [[column.title for column in columns], *cells]
     return [
         GAP.join(

@@ -8,7 +8,18 @@ from typing import Any, Final
 
 from kompat.cli import configs
 from kompat.cli.arguments import brokers, count, setting
-from kompat.cli.command import CommandError, Parsers, UsageError, add_json, add_kafka, declare, runs, subcommands
+from kompat.cli.command import (
+    CommandError,
+    Parsers,
+    UsageError,
+    add_json,
+    add_kafka,
+    add_yes,
+    confirm,
+    declare,
+    runs,
+    subcommands,
+)
 from kompat.cli.kafka_client import Kafka, check, connect
 from kompat.cli.output import Column, output_of, size_text
 
@@ -269,11 +280,13 @@ def _add_delete(inner: Parsers) -> None:
         inner, "delete", "delete topics and all that is in them", _delete, "kompat topics delete orders returns"
     )
     parser.add_argument("topic", nargs="+")
+    add_yes(parser)
 
 
 def _delete(given: argparse.Namespace) -> None:
     from kafka.protocol.admin import DeleteTopicsRequest
 
+    confirm(given, f"delete {', '.join(given.topic)} and all records in {'it' if len(given.topic) == 1 else 'them'}")
     state = DeleteTopicsRequest.DeleteTopicState
     request = DeleteTopicsRequest(topics=[state(name=name) for name in given.topic], timeout_ms=TIMEOUT_MS)
     with connect(given) as kafka:

@@ -51,13 +51,22 @@ def test_a_reader_that_has_had_enough_is_no_failure() -> None:
 
 
 def test_a_mistake_in_the_command_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for given in (["topics"], ["topics", "create"], ["no-such"], ["consume", "t", "--nonsense"], []):
+    for given in (["topics", "create"], ["no-such"], ["topics", "no-such"], ["consume", "t", "--nonsense"]):
         with pytest.raises(SystemExit) as raised:
             main(given)
         said = capsys.readouterr().err
         assert raised.value.code == 2
         assert said.startswith("kompat: ")
         assert said.count("\n") == 1
+
+
+def test_a_command_that_needs_another_word_says_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, word in (([], "topics"), (["topics"], "create"), (["dlq"], "redrive"), (["cluster"], "drain")):
+        assert main(given) == 2
+        told = capsys.readouterr()
+        assert told.out.startswith("usage: kompat ")
+        assert f"\n    {word} " in told.out
+        assert told.err == ""
 
 
 def test_only_the_given_command_is_looked_into() -> None:

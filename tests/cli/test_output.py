@@ -35,6 +35,17 @@ def test_in_a_pipe_cells_are_whole_and_separated_by_tabs() -> None:
     assert table(COLUMNS, ROWS, None)[2] == "a-name-that-is-rather-long\t12345\t-"
 
 
+def test_a_whole_column_is_not_cut_and_leaves_room_for_the_others() -> None:
+    cause = "The record was rejected by a consumer: there is neither the box nor the ribbon"
+    columns = (*COLUMNS, Column("CAUSE", "cause", is_whole=True))
+
+    line = table(columns, [{**ROWS[1], "cause": cause}], 60)[1]
+
+    assert line.endswith(cause)
+    assert "12345" in line
+    assert line.startswith("a-name-that")
+
+
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=8), st.integers(0, 300))
 def test_columns_fit_unless_all_are_as_narrow_as_can_be(widths: list[int], room: int) -> None:
