@@ -181,3 +181,59 @@ def metric(broker: Broker, name: str, **labels: str) -> float:
     page = ask(broker, ADMIN, "GET", "/metrics").text
     samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
     return sum(sample.value for sample in samples if sample.name == name and sample.labels == labels)
+
+
+def user_with(broker: Broker, *rights: tuple[str, str, str]) -> tuple[str, str]:
+    """A user who may do these operations on resources of a kind and a name."""
+    name = fresh_name("user")
+    assert ask(broker, ADMIN, "POST", "/v1/users", {"name": name, "password": "pencil"}).status_code == 201
+    acls = [
+        {"principal": f"User:{name}", "operation": operation, "resourceType": kind, "resourceName": resource}
+        for operation, kind, resource in rights
+    ]
+    assert ask(broker, ADMIN, "POST", "/v1/acls", {"acls": acls}).status_code == 201
+    return name, "pencil"
+
+
+def test_queues_of_topics_that_a_user_may_not_know_of_are_not_listed(broker: Broker) -> None:
+    topic, other, group = fresh_name("known"), fresh_name("secret"), fresh_name("group")
+    user = user_with(broker, ("read", "group", group), ("read", "topic", topic))
+    for each in (topic, other):
+        assert ask(broker, ADMIN, "POST", "/v1/topics", {"name": each}).status_code == 201
+        taken = ask(broker, ADMIN, "POST", f"/v1/queues/{each}/groups/{group}/acquire", {"waitMs": 0})
+        assert taken.status_code == 200, taken.text
+
+    everything = ask(broker, ADMIN, "GET", f"/v1/queues?search={group}").json()["items"]
+    assert {each["topic"] for each in everything} == {topic, other}
+    assert [each["topic"] for each in ask(broker, user, "GET", "/v1/queues").json()["items"]] == [topic]
+
+
+def test_a_consumers_id_is_its_users_alone(broker: Broker) -> None:
+    topic, mine, theirs = fresh_name("ids"), fresh_name("mine"), fresh_name("theirs")
+    assert ask(broker, ADMIN, "POST", "/v1/topics", {"name": topic}).status_code == 201
+    owner = user_with(broker, ("read", "group", mine), ("read", "topic", topic))
+    other = user_with(broker, ("read", "group", theirs), ("describe", "group", mine), ("read", "topic", topic))
+
+    def connect(user: tuple[str, str], group: str) -> httpx.Response:
+        body = {"consumerID": "worker", "consumerGroup": group, "topics": [topic]}
+        return ask(broker, user, "POST", "/connect", body)
+
+    assert connect(owner, mine).status_code == 200
+    unknown = ask(broker, other, "POST", "/healthCheck", {"consumerID": "worker"})
+    assert unknown.status_code == 404, unknown.text
+    assert connect(other, theirs).status_code == 200
+    for user, group in ((owner, mine), (other, theirs)):
+        alive = ask(broker, user, "POST", "/healthCheck", {"consumerID": "worker"})
+        assert (alive.status_code, alive.json().get("consumer_group")) == (200, group), alive.text
+
+
+def test_no_header_passes_an_acl_by_host(broker: Broker) -> None:
+    topic, name = fresh_name("hosts"), fresh_name("user")
+    assert ask(broker, ADMIN, "POST", "/v1/topics", {"name": topic}).status_code == 201
+    assert ask(broker, ADMIN, "POST", "/v1/users", {"name": name, "password": "pencil"}).status_code == 201
+    acl = {"principal": f"User:{name}", "operation": "describe", "resourceType": "topic", "resourceName": topic}
+    assert ask(broker, ADMIN, "POST", "/v1/acls", {"acls": [{**acl, "host": "10.9.9.9"}]}).status_code == 201
+
+    for headers in ({"x-forwarded-for": "10.9.9.9"}, {"forwarded": "for=10.9.9.9"}, {"x-real-ip": "10.9.9.9"}):
+        answer = httpx.get(f"{broker.http_url}/v1/topics/{topic}", auth=(name, "pencil"), headers=headers, timeout=30)
+        assert answer.status_code == 403

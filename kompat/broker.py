@@ -117,7 +117,7 @@ class Broker:
             if member is not None:
                 # While clients are still served: none of them has to wait for another leader.
                 self._built.push_async_callback(member.hand_over)
-            door.serve(services, self.endpoint)
+            door.serve(services, self.endpoint, listener.budget)
             self._built.push_async_callback(door.close)  # before all others: nothing is behind it any more
         except BaseException:
             await self.stop()

@@ -17,14 +17,15 @@ from starlette.routing import Match
 from starlette.routing import Route as Path
 
 from kompat.admin.access import worked
+from kompat.admin.connection import RESERVED
 from kompat.admin.decoding import decode_body, decode_path, decode_query
-from kompat.admin.limits import Bodies, Streams
+from kompat.admin.limits import BUSY, Bodies, Budget, Room, Share, Streams
 from kompat.admin.problems import MEDIA_TYPE, UNAVAILABLE, Problem, problem_of
 from kompat.admin.proxies import client_address
 from kompat.admin.requests import Caller, Requests
 from kompat.admin.route import JSON, Call, Route
 from kompat.admin.security import authenticate
-from kompat.admin.sites import Sites, refuse_browsers
+from kompat.admin.sites import Sites, is_health, refuse_browsers
 from kompat.errors import ErrorCode, KafkaError, PeerError, StorageError
 from kompat.meters import OTHER
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STREAM = "text/event-stream"
+ROOM = "kompat.room"  # in a request's scope: what it holds of the budget
 # Nobody leads it at the moment, but soon somebody does. Only what reads is asked again: a change may be done in part.
 CHANGING = {
     code.name
@@ -78,14 +80,24 @@ class Application:
         self.local_address = ("127.0.0.1", 0)  # of Kafka's port
         self.stopping = asyncio.Event()
         self.streams = Streams(config["kompat.http.max.streams"])
-        self.bodies = Bodies()
+        self.share = Share()
+        self.bodies = Bodies(self.share)
         paths = [self._path(route) for route in self.routes]
         starlette = Starlette(routes=paths, exception_handlers={HTTPException: self._no_route})
         starlette.router.redirect_slashes = False
         self.asgi: ASGIApp = self._guarded(_unescaped(starlette))
 
-    def serve(self, services: Services, local_address: tuple[str, int], telling: Telling, sampler: Sampler) -> None:
-        """The broker is up."""
+    def serve(
+        self,
+        services: Services,
+        local_address: tuple[str, int],
+        telling: Telling,
+        sampler: Sampler,
+        budget: Budget | None = None,
+    ) -> None:
+        """The broker is up. `budget`: of the bytes that both ports hold."""
+        if budget is not None:
+            self.share.join(budget)
         self.services = services
         self.telling, self.sampler = telling, sampler
         self.requests = Requests(services)
@@ -103,20 +115,29 @@ class Application:
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             request, begun = Request(scope), perf_counter()
             try:
-                self._sites.check(request.method, scope["path"], request.headers.getlist("host"), request.headers)
+                self._check(request)
             except Problem as problem:
                 response = answer_problem(problem, request)
                 self._count(OTHER, OTHER, response, begun)
                 await response(scope, receive, send)
             else:
-                await app(scope, receive, send)
+                with self.share.room() as room:
+                    scope[ROOM] = room
+                    await app(scope, receive, send)
 
         return guarded
+
+    def _check(self, request: Request) -> None:
+        path = request.scope["path"]
+        self._sites.check(request.method, path, request.headers.getlist("host"), request.headers)
+        if request.scope.get("state", {}).get(RESERVED) and not is_health(path):
+            raise Problem(UNAVAILABLE, "All connections are at work. Try again in a moment.", name="busy", headers=BUSY)
 
     def _endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             begun = perf_counter()
             response = await self._response(route, request)
+            room_of(request).hold(len(response.body) if hasattr(response, "body") else 0)
             self._count(request.method, route.path, response, begun)
             return response
 
@@ -155,13 +176,14 @@ class Application:
         else:
             principal = Caller().principal if route.is_open else await authenticate(self.services, request)
             caller = Caller(principal, self._host_of(request), self.local_address)
+        if not route.is_open:
+            await self.share.until_room()
         path, query = decode_path(request.path_params), decode_query(route.query, request.scope["query_string"])
         if route.body is None:
             return await self._handled(route, request, caller, path, query, b"")
-        most = self.services.config["kompat.http.max.body.bytes"] if self.services is not None else 0
-        with self.bodies.room(min(most, _told(request, most))):
-            raw = await self.bodies.read(request, most)
-            return await self._handled(route, request, caller, path, query, raw)
+        most = self._config["kompat.http.max.body.bytes"]
+        raw = await self.bodies.read(request, most, room_of(request))
+        return await self._handled(route, request, caller, path, query, raw)
 
     def _host_of(self, request: Request) -> str:
         peer = request.client.host if request.client is not None else "127.0.0.1"
@@ -183,6 +205,8 @@ class Application:
             query=query,
             body=decode_body(route, request.headers.get("content-type", ""), raw),
             request=request,
+            room=room_of(request),
+            bodies=self.bodies,
             streams=self.streams,
             stopping=self.stopping,
         )
@@ -244,10 +268,9 @@ def _failed(error: Exception, request: Request) -> Response:
     return answer_problem(problem_of(error), request)
 
 
-def _told(request: Request, most: int) -> int:
-    """How much room the body may need: as much as any, where it is not said."""
-    told = request.headers.get("content-length", "")
-    return int(told) if told.isascii() and told.isdigit() and len(told) < 20 else most
+def room_of(request: Request) -> Room:
+    room: Room = request.scope[ROOM]
+    return room
 
 
 def _order(route: Route) -> list[tuple[bool, str]]:

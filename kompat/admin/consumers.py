@@ -22,6 +22,7 @@ from kompat.protocol.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
 )
+from kompat.security.acls import Kind, Operation
 
 JOIN: Final = 0
 REBALANCE_MS: Final = 60_000
@@ -31,6 +32,7 @@ ROUNDS: Final = 4  # heartbeats until a change of what a member has is settled
 LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH)
 
 Assigned = dict[str, list[int]]  # partitions by topic
+Whose = tuple[str, str]  # a user and the id of his consumer: others may have consumers of the same id
 
 
 @dataclass(slots=True)
@@ -54,14 +56,14 @@ class Consumers:
     """Those that this broker has seen lately."""
 
     def __init__(self, _: Services) -> None:
-        self._known: dict[str, Consumer] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._known: dict[Whose, Consumer] = {}
+        self._locks: dict[Whose, asyncio.Lock] = {}
 
-    def turn_of(self, consumer_id: str) -> asyncio.Lock:
+    def turn_of(self, call: Call, consumer_id: str) -> asyncio.Lock:
         """One request of a consumer at a time."""
         if len(self._locks) > MOST_REMEMBERED:
             self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
-        return self._locks.setdefault(consumer_id, asyncio.Lock())
+        return self._locks.setdefault((call.principal, consumer_id), asyncio.Lock())
 
     # -- members ---------------------------------------------------------------------------------------------------
     async def connect(self, call: Call, consumer_id: str, group: str, topics: list[str]) -> Consumer:
@@ -69,37 +71,39 @@ class Consumers:
         consumer = await _described(call, consumer_id, group) or Consumer(consumer_id, group, topics)
         consumer.topics = topics
         await self._beat(call, consumer, topics)
-        self._remember(consumer)
+        self._remember(call, consumer)
         return consumer
 
     async def alive(self, call: Call, consumer_id: str) -> Consumer:
         """The consumer, after a heartbeat. Raises a problem where it is no member of any group."""
-        consumer = self._known.get(consumer_id)
+        whose = call.principal, consumer_id
+        consumer = self._known.get(whose)
         if consumer is not None:
             try:
                 await self._beat(call, consumer)
             except KafkaError as error:
                 if error.code not in LOST:
                     raise
-                self._known.pop(
-                    consumer_id, None
-                )  # another broker has served it meanwhile, or it was silent for too long
+                self._known.pop(whose, None)  # another broker has served it meanwhile, or it was silent for too long
             else:
                 return consumer
         consumer = await self._look_for(call, consumer_id)
         await self._beat(call, consumer)
-        self._remember(consumer)
+        self._remember(call, consumer)
         return consumer
 
-    def _remember(self, consumer: Consumer) -> None:
-        self._known.pop(consumer.id, None)
-        self._known[consumer.id] = consumer
+    def _remember(self, call: Call, consumer: Consumer) -> None:
+        whose = call.principal, consumer.id
+        self._known.pop(whose, None)
+        self._known[whose] = consumer
         if len(self._known) > MOST_REMEMBERED:
             del self._known[next(iter(self._known))]
 
     async def _look_for(self, call: Call, consumer_id: str) -> Consumer:
-        found = [group.name for group in await groups.list_groups(call, ["consumer"], [])][:MOST_GROUPS]
-        for group in found:
+        listed = [group.name for group in await groups.list_groups(call, ["consumer"], [])]
+        # Whoever may only know of a group is no member of it, even if a member has the same id.
+        own = call.services.authorizer.allowed(call.caller, Operation.READ, Kind.GROUP, listed)
+        for group in sorted(own)[:MOST_GROUPS]:
             consumer = await _described(call, consumer_id, group)
             if consumer is not None:
                 return consumer

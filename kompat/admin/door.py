@@ -19,6 +19,7 @@ from kompat.security.plain import listed_users
 
 if TYPE_CHECKING:
     from kompat.admin.certificates import Certificates
+    from kompat.admin.limits import Budget
     from kompat.admin.serving import Serving
     from kompat.config.broker import BrokerConfig
     from kompat.handlers.services import Services
@@ -30,7 +31,7 @@ JAAS, PLAIN = "sasl.jaas.config", "PLAIN"
 TLS = "SSL"  # as Kafka calls it
 LOOPBACK = "127.0.0.1"
 NONE = -1  # the port that stands for no door
-BACKLOG = 256
+BACKLOG = 1024
 DRAIN_SECONDS = 3.0
 
 
@@ -41,7 +42,7 @@ class Door:
         self._socket: socket.socket | None = None
         self._opening: asyncio.Task[None] | None = None
         self._serving: Serving | None = None
-        self._up: tuple[Services, tuple[str, int], Telling, Sampler] | None = None
+        self._up: tuple[Services, tuple[str, int], Telling, Sampler, Budget] | None = None
         self._certificates: Certificates | None = None  # where it speaks TLS
         self.endpoint: tuple[str, int] | None = None  # None: there is no door
 
@@ -84,10 +85,10 @@ class Door:
         except socket.gaierror:  # a name, which somebody else may have to be asked for
             return await asyncio.to_thread(_listening, host, port)
 
-    def serve(self, services: Services, kafka: tuple[str, int]) -> None:
-        """The broker is up. `kafka`: where it listens for clients. Other brokers may ask it, even if it has no door."""
+    def serve(self, services: Services, kafka: tuple[str, int], budget: Budget) -> None:
+        """The broker is up. `kafka`: where it listens for clients. `budget`: of the bytes that both ports hold. Other brokers may ask it, even if it has no door."""
         sampler = Sampler(services.meters, services.clock)
-        self._up = (services, kafka, Telling(services, self.address, sampler), sampler)
+        self._up = (services, kafka, Telling(services, self.address, sampler), sampler, budget)
         if self._socket is not None:
             sampler.start()
             self._warn(services)
@@ -122,7 +123,7 @@ class Door:
     async def close(self) -> None:
         """Drain, and let go of the port."""
         if self._up is not None:
-            self._up[-1].close()
+            self._up[3].close()
         if self._socket is None:
             return
         if self._opening is None:

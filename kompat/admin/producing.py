@@ -16,6 +16,7 @@ from kompat.protocol.messages import MetadataRequest
 from kompat.protocol.murmur2 import murmur2
 from kompat.protocol.produce import PartitionData, ProduceRequest, TopicData
 from kompat.protocol.records import Record, build_batch
+from kompat.slices import sliced
 from kompat.types import ZERO_UUID, NodeId
 
 ALL = -1
@@ -55,7 +56,7 @@ async def produce(
     """Outcomes in order. `partitions`: where each record goes, if not by its key; `count`: how many the topic has."""
     turn = next(_turns) % count
     by_partition: dict[int, list[int]] = defaultdict(list)
-    for place, (record, wanted) in enumerate(zip(records, partitions, strict=True)):
+    async for place, (record, wanted) in sliced(enumerate(zip(records, partitions, strict=True))):
         if wanted is not None and wanted >= count:
             raise invalid(f"{topic} has no partition {wanted}, but {count}, from 0 on.")
         by_partition[partition_for(record.key, count, turn) if wanted is None else wanted].append(place)

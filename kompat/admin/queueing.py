@@ -19,6 +19,7 @@ from kompat.extensions.queue_statistics import QueueStatistics
 from kompat.extensions.queues import Delivery
 from kompat.security.acls import Kind, Operation
 from kompat.share import receipts
+from kompat.slices import sliced
 
 MOST_WAIT_MS = 60_000
 MOST_LOCK_MS = 86_400_000
@@ -115,13 +116,15 @@ async def acquire(
         topic,
         partition=partition,
         max_records=most,
-        max_bytes=MOST_BYTES,
+        max_bytes=call.room.allowed(MOST_BYTES),
         max_wait_ms=wait_ms,
         lock_ms=lock_ms,
         begin=begin,
     )
     found: list[Delivery] = await call.unless_stopping(waiting) or []
-    await charge(call, sum(size_of(each.record) for each in found))
+    size = sum(size_of(each.record) for each in found)
+    call.room.take(size)
+    await charge(call, size)
     return found
 
 
@@ -130,7 +133,7 @@ async def settle(
 ) -> list[KafkaError | None]:
     """For each receipt, in order, why its word does not count, if so. `group`, `topic`: those that they have to be of."""
     refused: dict[int, KafkaError] = {}
-    for place, text in enumerate(given):
+    async for place, text in sliced(enumerate(given)):
         try:
             _check(call, text, group, topic)
         except KafkaError as error:
@@ -174,8 +177,18 @@ async def names(call: Call) -> list[QueueName]:
         if topic is not None:
             is_queue = queue_topics.get(group) == topic.name
             found.add(QueueName(topic.name, group, group if is_queue else None))
-    allowed = authorizer.allowed(call.caller, Operation.DESCRIBE, Kind.GROUP, {each.group for each in found})
-    return sorted((each for each in found if each.group in allowed), key=lambda each: each[:2])
+    groups = authorizer.allowed(call.caller, Operation.DESCRIBE, Kind.GROUP, {each.group for each in found})
+    topics = authorizer.allowed(
+        call.caller, Operation.DESCRIBE, Kind.TOPIC, {each.topic for each in found} | queue_topics.keys()
+    )
+    return sorted(
+        (
+            each if each.queue_topic in topics else each._replace(queue_topic=None)
+            for each in found
+            if each.group in groups and each.topic in topics
+        ),
+        key=lambda each: each[:2],
+    )
 
 
 async def figures(call: Call, name: QueueName) -> QueueFigures:

@@ -12,7 +12,7 @@ from kompat.security.acls import CLUSTER_NAME, Kind, Operation
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from kompat.admin.limits import Streams
+    from kompat.admin.limits import Bodies, Room, Streams
     from kompat.admin.requests import Caller, Requests
     from kompat.admin.sampling import Sampler
     from kompat.admin.telling import Telling
@@ -58,6 +58,8 @@ class Call:
     query: Any
     body: Any
     request: Request
+    room: Room  # what it may hold of the broker's memory
+    bodies: Bodies
     streams: Streams
     stopping: asyncio.Event  # the broker is about to stop: whatever waits ends
 

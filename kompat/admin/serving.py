@@ -11,13 +11,11 @@ import logging
 import socket
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from kompat.admin.problems import MEDIA_TYPE, Problem
-from kompat.admin.security import SHOWN
+from kompat.admin.connection import Connection
 
 if TYPE_CHECKING:
     from kompat.admin.app import Application
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
 
 HEAD_SECONDS = 15.0  # for the head of a request, and between two requests
 UNREAD_SECONDS = 60.0  # for a client to read something of what it has asked for
-HEAD_BYTES = 32 * 1024
-MOST_HEADERS = 100
+RESERVED_CONNECTIONS = 64  # beyond the others, to ask for the health when all of those are at work
 SWEEP_SECONDS = 2.0
 CANCEL_SECONDS = 1.0
 
@@ -44,8 +41,11 @@ class Serving:
         self.head_seconds = head_seconds
         self.unread_seconds = unread_seconds
         self.max_connections = max_connections
+        self.share = application.share
         self.loop = asyncio.get_running_loop()
         self.state = ServerState()
+        self._waiting: dict[Connection, None] = {}  # those without a request under way, the longest first
+        self._reserved: dict[Connection, None] = {}
         self._config = uvicorn.Config(
             application.asgi,
             http=HttpToolsProtocol,
@@ -79,9 +79,41 @@ class Serving:
 
     def _sweep(self) -> None:
         self._sweeper = self.loop.call_later(min(SWEEP_SECONDS, self.head_seconds / 4), self._sweep)
-        now = self.loop.time()
+        now, is_memory_short = self.loop.time(), self.share.is_spent
         for connection in list(self.connections):
-            connection.check(now)
+            connection.check(now, is_memory_short=is_memory_short)
+
+    # -- what connections tell -------------------------------------------------------------------------------------
+    def came(self, connection: Connection) -> None:
+        """Whoever has said nothing for longest goes for a newcomer. Where all are at work, it may ask for the health: nobody can
+        keep the broker from answering whether it lives."""
+        if len(self.connections) - len(self._reserved) <= self.max_connections:
+            self._waiting[connection] = None
+        elif self._waiting:
+            self._send_away(next(iter(self._waiting)))
+            self._waiting[connection] = None
+        else:
+            if len(self._reserved) >= RESERVED_CONNECTIONS:
+                self._send_away(next(iter(self._reserved)))
+            self._reserved[connection] = None
+            connection.reserve()
+
+    def _send_away(self, connection: Connection) -> None:
+        self.left(connection)
+        self.connections.discard(connection)
+        connection.transport.abort()
+
+    def waits(self, connection: Connection) -> None:
+        if connection in self.connections and connection not in self._reserved:
+            self._waiting.pop(connection, None)
+            self._waiting[connection] = None
+
+    def works(self, connection: Connection) -> None:
+        self._waiting.pop(connection, None)
+
+    def left(self, connection: Connection) -> None:
+        self._waiting.pop(connection, None)
+        self._reserved.pop(connection, None)
 
     @property
     def connections(self) -> set[Any]:
@@ -106,107 +138,3 @@ class Serving:
             self._sweeper.cancel()
         for connection in list(self.connections):
             connection.transport.abort()
-
-
-class Connection(HttpToolsProtocol):
-    """One that is closed if it does not get on: the head of a request has to come, and answers have to be read."""
-
-    def __init__(self, serving: Serving, config: uvicorn.Config) -> None:
-        super().__init__(config, serving.state, {}, serving.loop)
-        self._serving = serving
-        self._head_due = serving.loop.time() + serving.head_seconds
-        self._head_bytes = 0
-        self._head_size = 0  # of what the parser has made of them
-        self._has_head = False  # of the request that is under way
-        self._is_body_due = False  # of it: some answers are there before they have read it
-        self._unread_since: float | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > self._serving.max_connections or not self._is_let_in(transport):
-            transport.abort()
-
-    def _is_let_in(self, transport: asyncio.Transport) -> bool:
-        """Whoever has shown a certificate is who it says."""
-        known = self._serving.certificates
-        certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True) if known else None
-        if known is None or certificate is None:
-            return True
-        principal = known.principal(certificate)
-        self.app_state = {SHOWN: principal}
-        return principal is not None
-
-    # -- the head --------------------------------------------------------------------------------------------------
-    def data_received(self, data: bytes) -> None:
-        if not self._has_head:
-            self._head_bytes += len(data)
-        super().data_received(data)
-        if not self._has_head and self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too long.")
-
-    def on_message_begin(self) -> None:
-        self._head_size = 0
-        super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self._check_head(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        self._check_head(len(name) + len(value))
-
-    def _check_head(self, more: int) -> None:
-        self._head_size += more
-        if self._head_size > HEAD_BYTES or len(self.headers) > MOST_HEADERS:
-            raise ValueError("the head is too long")  # the parser takes it for a malformed request
-
-    def on_headers_complete(self) -> None:
-        self._has_head = self._is_body_due = True
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        super().on_message_complete()
-        self._is_body_due = False
-        self._begin_anew()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._begin_anew()
-
-    @property
-    def _is_answered(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _begin_anew(self) -> None:
-        """With the next head, once the request is answered and its body is gone by, for which there is as much time."""
-        if self._is_answered:
-            self._head_due = self.loop.time() + self._serving.head_seconds
-            self._head_bytes = 0
-            self._has_head = self._is_body_due
-
-    def send_400_response(self, msg: str) -> None:
-        """To what is not HTTP, or has too long a head."""
-        if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
-            self.transport.close()  # in the middle of an answer
-            return
-        problem = Problem(400, f"{msg} A head may have {HEAD_BYTES} bytes and {MOST_HEADERS} headers.", name="not-http")
-        body = msgspec.json.encode(problem.shape())
-        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        self.transport.write(head.encode() + body)
-        self.transport.close()
-
-    # -- getting on ------------------------------------------------------------------------------------------------
-    def pause_writing(self) -> None:
-        self._unread_since = self.loop.time()
-        super().pause_writing()
-
-    def resume_writing(self) -> None:
-        self._unread_since = None
-        super().resume_writing()
-
-    def check(self, now: float) -> None:
-        is_unread = self._unread_since is not None and now > self._unread_since + self._serving.unread_seconds
-        is_late = now > self._head_due and (not self._has_head or self._is_answered)
-        if is_late or is_unread:
-            self.transport.abort()

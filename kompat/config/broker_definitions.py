@@ -134,7 +134,7 @@ OWN: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("kompat.http.allowed.hosts", "list", "", "", "cluster", "Further names that browsers and others may call the HTTP port by, such as that of a proxy or a service; `*.example.org` is for all names below it, `*` for any. Addresses, `localhost`, the machine's name and those in `listeners` and `advertised.listeners` need not be listed."),
     ("kompat.http.host", "string", "127.0.0.1", "", "", "The address that REST, metrics and console listen on."),
     ("kompat.http.max.body.bytes", "int", "8388608", "1..", "cluster", "The largest body of an HTTP request."),
-    ("kompat.http.max.connections", "int", "512", "1..", "", "The most HTTP connections; further ones are closed at once."),
+    ("kompat.http.max.connections", "int", "512", "1..", "", "The most HTTP connections. Beyond them, one without a request under way is closed for a newcomer; where there is none such, newcomers may only ask for `/health`."),
     ("kompat.http.max.streams", "int", "64", "0..", "", "The most answers without an end at a time, such as those that follow a topic."),
     ("kompat.http.port", "int", "8080", "-1..65535", "", "The port of REST, metrics and console; 0 takes a free one, -1 is for none."),
     ("kompat.http.security.protocol", "string", "PLAINTEXT", "PLAINTEXT|SSL", "", "What REST, metrics and console speak: HTTP, or with SSL, HTTPS, by the settings `ssl.*` or `listener.name.http.ssl.*`."),

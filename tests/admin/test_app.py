@@ -13,7 +13,7 @@ import pytest
 
 from kompat.admin.app import Application
 from kompat.admin.door import _listening
-from kompat.admin.limits import Bodies
+from kompat.admin.limits import SHARE_BYTES, Bodies
 from kompat.admin.requests import Requests
 from kompat.admin.route import Call, Route
 from kompat.admin.serving import Serving
@@ -103,12 +103,17 @@ async def take(_: Call) -> Echo:
     return Echo(text="one", principal="")
 
 
+async def large(_: Call) -> Echo:
+    return Echo(text="x" * (8 << 20), principal="")
+
+
 async def whence(call: Call) -> Echo:
     return Echo(text=call.caller.client_host, principal="")
 
 
 ROUTES = [
     Route(method="GET", path="/take", handle=take, summary="", tag="", has_effects=True),
+    Route(method="GET", path="/large", handle=large, summary="", tag=""),
     Route(method="GET", path="/from", handle=whence, summary="", tag=""),
     Route(method="GET", path="/work/{name}", handle=work, summary="", tag=""),
     Route(method="GET", path="/led", handle=election.ask, summary="", tag=""),
@@ -229,7 +234,7 @@ async def test_before_the_broker_is_up_whoever_comes_is_told_to_wait(
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(application: Application, client: httpx.AsyncClient) -> None:
-    application.bodies = Bodies(seconds=0.01)
+    application.bodies = Bodies(application.share, seconds=0.01)
 
     async def endless() -> AsyncIterator[bytes]:
         yield b"{"
@@ -239,13 +244,62 @@ async def test_a_body_that_does_not_come_is_not_waited_for(application: Applicat
     assert answer.status_code == 408
 
 
-async def test_all_bodies_together_are_bounded(application: Application, client: httpx.AsyncClient) -> None:
-    application.bodies = Bodies(all_bytes=MOST)
-    with application.bodies.room(MOST):
-        refused = await client.post("/echo", json={"text": "x"})
-
+async def test_a_request_waits_for_room_and_is_refused_if_there_is_none(
+    application: Application, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kompat.admin.limits.Share.until_room.__defaults__", (0.05,))
+    application.share.take(SHARE_BYTES)
+    refused = await client.post("/echo", json={"text": "x"})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+
+    monkeypatch.setattr("kompat.admin.limits.Share.until_room.__defaults__", (30.0,))
+    waiting = asyncio.ensure_future(client.post("/echo", json={"text": "x"}))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    application.share.give_back(SHARE_BYTES)
+    assert (await waiting).status_code == 200
+    assert application.share.used == 0
+
+
+async def test_bodies_that_are_only_promised_take_no_room(application: Application, client: httpx.AsyncClient) -> None:
+    ended = asyncio.Event()
+
+    async def begun() -> AsyncIterator[bytes]:
+        yield b"{"
+        await ended.wait()
+        yield b"}"
+
+    head = {"content-type": "application/json", "content-length": str(MOST)}
+    promised = [asyncio.ensure_future(client.post("/echo", content=begun(), headers=head)) for _ in range(20)]
+    await asyncio.sleep(0.05)
+    assert application.share.used == 20  # what has come of them
+
     assert (await client.post("/echo", json={"text": "x"})).status_code == 200
+    ended.set()
+    assert {(await each).status_code for each in promised} == {400}
+    assert application.share.used == 0
+
+
+async def test_the_slowest_body_gives_way_when_there_is_no_room(
+    application: Application, client: httpx.AsyncClient
+) -> None:
+    application.bodies = Bodies(application.share, slow_seconds=0.0)
+
+    async def stuck() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    slow = asyncio.ensure_future(client.post("/echo", content=stuck(), headers={"content-type": "application/json"}))
+    await asyncio.sleep(0.02)
+
+    async def long() -> AsyncIterator[bytes]:
+        yield b'{"text":'
+        application.share.take(SHARE_BYTES)
+        yield b'"x"}'
+
+    quick = await client.post("/echo", content=long(), headers={"content-type": "application/json"})
+    assert quick.status_code == 200
+    assert (await asyncio.wait_for(slow, 30)).status_code == 503
 
 
 async def test_what_waits_ends_with_the_broker(application: Application, client: httpx.AsyncClient) -> None:
@@ -270,19 +324,27 @@ async def test_streams_are_bounded(application: Application, client: httpx.Async
 
 
 @asynccontextmanager
-async def connected(head_seconds: float) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def listening(
+    head_seconds: float = 30, most: int = 10, unread_seconds: float = 60
+) -> AsyncIterator[tuple[Serving, tuple[str, int]]]:
     bound = _listening("127.0.0.1", 0)
-    serving = Serving(served(), 10, head_seconds=head_seconds)
+    serving = Serving(served(), most, head_seconds=head_seconds, unread_seconds=unread_seconds)
     await serving.start(bound)
     try:
-        reader, writer = await asyncio.open_connection(*bound.getsockname())
+        yield serving, bound.getsockname()
+    finally:
+        await serving.close(1)
+        bound.close()
+
+
+@asynccontextmanager
+async def connected(head_seconds: float) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async with listening(head_seconds) as (_, place):
+        reader, writer = await asyncio.open_connection(*place)
         try:
             yield reader, writer
         finally:
             writer.close()
-    finally:
-        await serving.close(1)
-        bound.close()
 
 
 UNREAD = b"POST /nowhere HTTP/1.1\r\nhost: broker\r\ncontent-length: 100000\r\n\r\n"  # it is answered before its body is there

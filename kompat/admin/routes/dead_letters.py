@@ -30,6 +30,7 @@ from kompat.errors import KafkaError
 from kompat.extensions.dead_letter_service import PREFIX
 from kompat.extensions.redrive import Letter, Selection
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 from kompat.types import Millis
 from kompat.types import Offset as OffsetNumber
 
@@ -153,7 +154,7 @@ async def browse(call: Call) -> Page[DeadLetter]:
     found = await call.services.dead_letters.browse(
         topic, partition=query.partition, selection=selection, cursor=query.cursor, limit=query.limit
     )
-    return Page(items=[_letter(each) for each in found.items], next_cursor=found.cursor)
+    return Page(items=[_letter(each) async for each in sliced(found.items)], next_cursor=found.cursor)
 
 
 def _letter(letter: Letter) -> DeadLetter:

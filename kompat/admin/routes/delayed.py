@@ -30,6 +30,7 @@ from kompat.admin.turns import turn_of
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.delay_service import DelayStatistics, Scheduled
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 from kompat.types import Millis, Offset
 
 DAY = 86_400_000
@@ -128,7 +129,7 @@ async def list_delayed(call: Call) -> Page[DelayedMessage]:
         limit=query.limit,
         cursor=turn.cursor,
     )
-    return Page(items=[_shape(each) for each in found.items], next_cursor=turn.cursor_after(found.cursor))
+    return Page(items=[_shape(each) async for each in sliced(found.items)], next_cursor=turn.cursor_after(found.cursor))
 
 
 async def get_delayed(call: Call) -> DelayedMessage:

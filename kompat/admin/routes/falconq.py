@@ -207,7 +207,7 @@ async def peek(call: Call) -> Consumed:
         from_offset=query.offset,
         read_committed=True,
     )
-    found = await call.services.reads.read(wanted, limit=query.batch)
+    found = await call.services.reads.read(wanted, limit=query.batch, max_bytes=call.room.reserve(queueing.MOST_BYTES))
     told = _consumed(topic, only, ((each.partition, each.record) for each in found.records))
     if not found.records:
         told.startOffset = told.nextOffset = query.offset

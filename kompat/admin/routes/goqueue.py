@@ -19,6 +19,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.headers import priority_of
 from kompat.extensions.queues import Delivery
 from kompat.protocol.messages import ShareGroupDescribeRequest, ShareGroupHeartbeatRequest
+from kompat.slices import sliced
 
 TAG = "GoQueue"
 JOIN, LEAVE = 0, -1
@@ -184,7 +185,7 @@ async def poll(call: Call) -> Polled:
     wait_ms = min(duration(query.timeout, "timeout"), LONGEST_WAIT)
     found = await _acquire(call, sorted(member.subscribed_topic_names), query.limit, wait_ms)
     polled = Polled(messages={}, next_offset={})
-    for delivery in found:
+    async for delivery in sliced(found):
         polled.messages.setdefault(delivery.partition, []).append(_message(delivery))
         after = polled.next_offset.get(delivery.partition, 0)
         polled.next_offset[delivery.partition] = max(after, delivery.record.offset + 1)

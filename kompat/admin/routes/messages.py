@@ -28,6 +28,7 @@ from kompat.admin.shapes import (
 from kompat.admin.turns import AT_A_TIME, LONGEST_CURSOR, turn_of
 from kompat.extensions.reading import ReadPage, ReadRange
 from kompat.protocol.records import Record
+from kompat.slices import sliced
 from kompat.types import Millis
 
 MOST_BYTES = 4 << 20
@@ -96,7 +97,7 @@ async def send(call: Call) -> Results:
     now = call.services.clock.now()
     refused: dict[int, Problem] = {}
     records: dict[int, Record] = {}
-    for place, each in enumerate(given):
+    async for place, each in sliced(enumerate(given)):
         try:
             records[place] = record_of(each, now)
         except Problem as problem:
@@ -109,7 +110,9 @@ async def send(call: Call) -> Results:
     if len(refused) == len(given):
         raise refused[0]
     return Results(
-        results=[_result(each, sent.get(place), refused.get(place), now) for place, each in enumerate(given)]
+        results=[
+            _result(each, sent.get(place), refused.get(place), now) async for place, each in sliced(enumerate(given))
+        ]
     )
 
 
@@ -141,13 +144,13 @@ async def read(call: Call) -> Page[Message]:
         cursor=turn.cursor,
         keep=_wanted(query),
         backward=query.direction == "backward",
-        max_bytes=query.max_bytes,
+        max_bytes=call.room.reserve(query.max_bytes),
     )
     return Page(items=await _messages(call, found), next_cursor=turn.cursor_after(found.cursor))
 
 
 async def _messages(call: Call, page: ReadPage) -> list[Message]:
-    found = [message(each.partition, each.record) for each in page.records]
+    found = [message(each.partition, each.record) async for each in sliced(page.records)]
     await charge(call, sum(each.size for each in found))
     return found
 
@@ -217,7 +220,7 @@ async def read_partition(call: Call) -> PartitionMessages:
         to_time=_time(query.to_time, "to_time"),
         read_committed=query.isolation == "committed",
     )
-    found = await call.services.reads.read(wanted, limit=query.limit, max_bytes=query.max_bytes)
+    found = await call.services.reads.read(wanted, limit=query.limit, max_bytes=call.room.reserve(query.max_bytes))
     return PartitionMessages(
         items=await _messages(call, found), next_offset=found.next_offsets[partition], next_cursor=found.cursor
     )

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from kompat.admin.access import may_read
 from kompat.admin.consumers import Consumer, Consumers, members_of
-from kompat.admin.limits import Bodies
 from kompat.admin.problems import CONFLICT, Problem, check, invalid
 from kompat.admin.producing import partitions_of, produce
 from kompat.admin.route import JSON, Call, Route
@@ -165,7 +164,7 @@ async def connect(call: Call) -> Connected:
     for topic in body.topics:
         await partitions_of(call, topic)
     consumers = call.once(Consumers)
-    async with consumers.turn_of(body.consumerID):
+    async with consumers.turn_of(call, body.consumerID):
         consumer = await consumers.connect(call, body.consumerID, body.consumerGroup, sorted(set(body.topics)))
     members = await members_of(call, consumer.group)
     topics = sorted({topic for member in members.values() for topic in member.subscribed_topic_names})
@@ -188,7 +187,7 @@ def _consumer(call: Call, consumer: Consumer) -> ConsumerShape:
 
 async def health_check(call: Call) -> ConsumerShape:
     consumers = call.once(Consumers)
-    async with consumers.turn_of(call.body.consumerID):
+    async with consumers.turn_of(call, call.body.consumerID):
         return _consumer(call, await consumers.alive(call, call.body.consumerID))
 
 
@@ -199,7 +198,7 @@ async def receive_message(call: Call) -> Message | Response:
     if consumer_id is None:
         raise invalid("`consumerID` is missing.")
     consumers = call.once(Consumers)
-    async with consumers.turn_of(consumer_id):
+    async with consumers.turn_of(call, consumer_id):
         consumer = await consumers.alive(call, consumer_id)
         if partition_id is not None:
             places = [_owned(consumer, partition_id)]
@@ -217,7 +216,7 @@ async def receive_message(call: Call) -> Message | Response:
 
 async def _in_body(call: Call) -> Receive | None:
     """Queue's own clients send a body with their GET, which OpenAPI has no words for."""
-    raw = await Bodies().read(call.request, LONGEST_QUESTION)
+    raw = await call.bodies.read(call.request, LONGEST_QUESTION, call.room)
     try:
         return msgspec.json.decode(raw, type=Receive) if raw else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -254,7 +253,7 @@ async def ack_message(call: Call) -> Acknowledged:
     body: Ack = call.body
     offset = _offset(body.ID)
     consumers = call.once(Consumers)
-    async with consumers.turn_of(body.consumerID):
+    async with consumers.turn_of(call, body.consumerID):
         consumer = await consumers.alive(call, body.consumerID)
         topic, partition = _owned(consumer, body.partitionID)
         if offset < await consumers.position(call, consumer, topic, partition):

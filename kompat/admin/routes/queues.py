@@ -20,6 +20,7 @@ from kompat.cluster.queue_rules import SOURCE
 from kompat.cluster.state import Topic
 from kompat.errors import ErrorCode, KafkaError
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 
 
 class Acquire(Body):
@@ -72,7 +73,7 @@ async def acquire(call: Call) -> Deliveries:
         lock_ms=body.lock_ms,
         begin=body.start_at,
     )
-    return Deliveries(deliveries=[queueing.delivered(call, each) for each in found])
+    return Deliveries(deliveries=[queueing.delivered(call, each) async for each in sliced(found)])
 
 
 async def ack(call: Call) -> Results:

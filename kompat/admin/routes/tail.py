@@ -20,6 +20,7 @@ from kompat.admin.shapes import Query, millis
 from kompat.admin.spread import EARLIEST, LATEST
 from kompat.admin.turns import AT_A_TIME
 from kompat.errors import KafkaError
+from kompat.slices import sliced
 
 EVENTS = "text/event-stream"
 FEW = 8  # partitions: then every event says where all of them stand
@@ -88,7 +89,9 @@ async def _stream(call: Call, following: Following) -> AsyncIterator[bytes]:
             told = dict(following.positions)
             yield b"retry: %d\nid: %s\n\n" % (RETRY_MS, _id(told))
             async for placed in rounds:
-                yield _events(placed, told, following.positions) if placed else b": still here\n\n"
+                events = await _events(placed, told, following.positions) if placed else b": still here\n\n"
+                call.room.hold(len(events))
+                yield events
             yield b"event: end\ndata: {}\n\n"
     except KafkaError as error:
         yield b"event: problem\ndata: %s\n\n" % msgspec.json.encode(problem_of(error).shape())
@@ -96,10 +99,10 @@ async def _stream(call: Call, following: Following) -> AsyncIterator[bytes]:
         await rounds.aclose()
 
 
-def _events(placed: Sequence[Placed], told: dict[int, int], positions: dict[int, int]) -> bytes:
+async def _events(placed: Sequence[Placed], told: dict[int, int], positions: dict[int, int]) -> bytes:
     """A client that is lost comes back with the last id that it was told; with many partitions not every event has one."""
     out = bytearray()
-    for number, (partition, record) in enumerate(placed, 1):
+    async for number, (partition, record) in sliced(enumerate(placed, 1)):
         told[partition] = record.offset + 1
         if number == len(placed):
             told.update(positions)
