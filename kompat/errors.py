@@ -4,6 +4,7 @@ Exception
 ├── KafkaError      the client did or asked something that has an error code: it is answered
 ├── ProtocolError   the bytes are not the protocol: the connection is closed
 ├── StorageError    the disk refused: what was under way is answered KAFKA_STORAGE_ERROR
+│   └── DamagedBatch      a stored batch is not what was written: another replica's is taken, else the read is answered CORRUPT_MESSAGE
 ├── DamagedData     stored data contradicts itself: the broker does not start, and says what to do
 ├── PeerError       another broker could not be asked: whoever asked decides what that means
 │   ├── PeerUnavailable   there is no link to it, or it was lost before the answer
@@ -173,6 +174,15 @@ class ProtocolError(Exception):
 
 class StorageError(Exception):
     """The disk refused a write or a read."""
+
+
+class DamagedBatch(StorageError):  # noqa: N818 - it names a state of the disk, not a mistake of the caller
+    """Offsets of a log whose bytes are not there, or not what was written. What lies before and behind can be read."""
+
+    def __init__(self, message: str, first: int, last: int) -> None:
+        super().__init__(message)
+        self.first = first
+        self.last = last
 
 
 class DamagedData(Exception):  # noqa: N818 - it names a state of the disk, not a mistake of the caller

@@ -89,12 +89,16 @@ class Transactions:
     def __init__(self, aborted: Iterable[Aborted]) -> None:
         self._coming = sorted(aborted, key=lambda a: a.first_offset, reverse=True)
         self._aborted: dict[int, bool] = {}  # by producer: whether records of it were met
+        self._ends: dict[int, int] = {}  # by producer: where its aborted transaction ends, should its marker not be met
         self._with_records: set[int] = set()  # producers of open or committed transactions whose records were met
 
     def is_void(self, batch: Buffer, header: BatchHeader) -> bool:
         """Whether nobody needs the batch: it was aborted, or ends a transaction that has no records left."""
+        self._pass_ends(header.base_offset)
         while self._coming and self._coming[-1].first_offset <= header.last_offset:
-            self._aborted[self._coming.pop().producer_id] = False
+            coming = self._coming.pop()
+            self._aborted[coming.producer_id] = False
+            self._ends[coming.producer_id] = coming.last_offset
         if header.is_control:
             return self._is_void_marker(batch, header)
         if not header.is_transactional:
@@ -104,6 +108,12 @@ class Transactions:
             return True
         self._with_records.add(header.producer_id)
         return False
+
+    def _pass_ends(self, offset: int) -> None:
+        """The marker of a transaction may be damaged: what follows is of others all the same."""
+        for producer in [producer for producer, end in self._ends.items() if end < offset]:
+            del self._ends[producer]
+            self._aborted.pop(producer, None)
 
     def _is_void_marker(self, batch: Buffer, header: BatchHeader) -> bool:
         kind = control_type(batch)

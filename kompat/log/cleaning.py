@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
-from kompat.errors import KafkaError, StorageError
+from kompat.errors import DamagedBatch, ErrorCode, KafkaError, StorageError
 from kompat.log.cleaner import Cleaned, Cleaning, KeyMap, Transactions, is_due
 from kompat.protocol.records import HEADER_SIZE, read_header, split_batches
 from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kompat.log.checkpoint import LogState
     from kompat.log.commit import Pending
@@ -112,11 +112,12 @@ class Cleaner:
         first = state.segments.first.base_offset
         memory = self._settings.dedupe_buffer_size
         known = state.aborted.find(dirty.start, dirty.end)
+        batches = _Batches(store)
         keys = await self._in_thread(
-            lambda: _map_keys(store, KeyMap(memory, dirty.start), Transactions(known), dirty.end, self._throttle)
+            lambda: _map_keys(batches, KeyMap(memory, dirty.start), Transactions(known), dirty.end, self._throttle)
         )
-        if keys.end <= dirty.start:
-            return False
+        if keys.end <= dirty.start or not await _is_lost(partition, batches.damaged):
+            return False  # where something was mended, the next round knows its keys
         transactions = Transactions(state.aborted.find(first, keys.end))
         cleaning = Cleaning(keys, transactions, now, partition.config.delete_retention_ms)
         sealed = list(state.segments.sealed)
@@ -143,6 +144,7 @@ class Cleaner:
             offset = cleaned.next_offset
             if (cleaned.rewrites or cleaned.newest) and not await _kept(partition.take_cleaned(segment, cleaned)):
                 return False
+        await _is_lost(partition, walk.damaged)
         return True
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -170,20 +172,45 @@ async def _kept(pending: Pending) -> bool:
     return True
 
 
+async def _is_lost(partition: Partition, damaged: Sequence[DamagedBatch]) -> bool:
+    """Have damaged batches mended. Whether all of them are lost for good: what cannot be mended is cleaned around."""
+    is_lost = True
+    for damage in damaged:
+        try:
+            await partition.mend(damage)
+        except KafkaError as error:
+            is_lost &= error.code is ErrorCode.CORRUPT_MESSAGE
+        else:
+            is_lost = False
+    return is_lost
+
+
 # -- in the worker thread ----------------------------------------------------------------------------------------------
-def _batches(store: PartitionStore, offset: Offset, end: Offset) -> Iterator[Buffer]:
-    while offset < end:
-        run = store.read(offset, READ_BYTES, end)
-        if not run.buffers:
-            return
-        for buffer in run.buffers:
-            yield from split_batches(memoryview(buffer))
-        offset = run.next_offset
+class _Batches:
+    """Of a log; those that are damaged are passed over: they stay as they are."""
+
+    def __init__(self, store: PartitionStore) -> None:
+        self._store = store
+        self.damaged: list[DamagedBatch] = []
+
+    def between(self, offset: Offset, end: Offset) -> Iterator[Buffer]:
+        while offset < end:
+            try:
+                run = self._store.read(offset, READ_BYTES, end)
+            except DamagedBatch as damage:
+                self.damaged.append(damage)
+                offset = Offset(damage.last + 1)
+                continue
+            if not run.buffers:
+                return
+            for buffer in run.buffers:
+                yield from split_batches(memoryview(buffer))
+            offset = run.next_offset
 
 
-def _map_keys(store: PartitionStore, keys: KeyMap, known: Transactions, end: Offset, throttle: Throttle) -> KeyMap:
+def _map_keys(batches: _Batches, keys: KeyMap, known: Transactions, end: Offset, throttle: Throttle) -> KeyMap:
     """Fill the map from where it ends up to `end`, as far as it has room."""
-    for batch in _batches(store, keys.end, end):
+    for batch in batches.between(keys.end, end):
         header = read_header(batch)
         keys.add(batch, header, is_void=known.is_void(batch, header))
         throttle.spent(len(batch))
@@ -197,22 +224,26 @@ class _Walk:
     """Over one segment, in steps."""
 
     def __init__(self, store: PartitionStore, cleaning: Cleaning, throttle: Throttle, *, whole: bool) -> None:
-        self._store = store
+        self._batches = _Batches(store)
         self._cleaning = cleaning
         self._throttle = throttle
         self._whole = whole  # whether all of the segment will be seen
         self._newest = (NO_TIMESTAMP, Offset(-1))
 
+    @property
+    def damaged(self) -> Sequence[DamagedBatch]:
+        return self._batches.damaged
+
     def go(self, offset: Offset, end: Offset) -> Cleaned:
         cleaned = Cleaned(next_offset=end)
         size = 0
-        for batch in _batches(self._store, offset, end):
+        for batch in self._batches.between(offset, end):
             self._clean(batch, cleaned)
             size += len(batch)
             if size >= STEP_BYTES:
                 cleaned.next_offset = Offset(read_header(batch).last_offset + 1)
                 break
-        if cleaned.next_offset >= end and self._whole:
+        if cleaned.next_offset >= end and self._whole and not self.damaged:
             cleaned.newest = self._newest
         return cleaned
 

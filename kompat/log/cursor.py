@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from rocksdict import ReadOptions
 
+from kompat.errors import DamagedData
 from kompat.log import keys
 from kompat.log.database import Database
 
@@ -49,9 +50,13 @@ class Cursor:
         item = self.at(offset)
         if item is not None and keys.number_at_end(item[0]) == offset:
             return item
-        first = self.at(0)
-        if first is None or keys.number_at_end(first[0]) >= offset:
-            return first
+        try:
+            first = self.at(0)
+        except DamagedData:  # so there is something before it
+            pass
+        else:
+            if first is None or keys.number_at_end(first[0]) >= offset:
+                return first
         self._iterator.seek_for_prev(self._log + keys.number(offset))
         before = self.item()
         if before is None:

@@ -14,6 +14,7 @@ from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.log.cache import TailCache
 from kompat.log.cleaning import Cleaner, CleanerSettings
 from kompat.log.commit import GroupCommit, Pending
+from kompat.log.damages import Damages
 from kompat.log.partition import Partition
 from kompat.log.read_ahead import ReadAhead
 from kompat.log.store import LogStore
@@ -52,6 +53,7 @@ class Logs:
         self._meters = meters or Meters()
         self._cache = TailCache(self._settings.cache_bytes)
         self._read_ahead = ReadAhead()
+        self.damages = Damages(clock.monotonic)
         self._cleaner = Cleaner(self._settings.cleaner)
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
@@ -121,6 +123,7 @@ class Logs:
             clock=self._clock,
             cache=self._cache,
             read_ahead=self._read_ahead,
+            damages=self.damages,
         )
 
     def drop(self, log_id: LogId) -> Pending:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kompat.errors import DamagedData
+from kompat import _native
+from kompat.errors import DamagedData, ErrorCode, KafkaError
 from kompat.log import checkpoint, recovery
 from kompat.log.commit import Pending
 from kompat.log.partition_append import Appending
@@ -29,6 +30,9 @@ class Copying(Appending):
         """Append a batch as the leader has written it."""
         header, state = read_header(batch), self.state
         base = state.log_end_offset
+        if _native.whole_batches(batch) != len(batch):
+            self.damages.refuse(f"{self.topic}-{self.index}", base)
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self} was sent a damaged batch for offset {base}")
         if header.base_offset != base:
             raise DamagedData(f"{self} was sent offset {header.base_offset} where {base} comes next")
         turn = self._join_turn()

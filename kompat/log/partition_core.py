@@ -9,10 +9,11 @@ from zlib import crc32
 
 from kompat.clock import Clock
 from kompat.config.topic import TopicConfig
-from kompat.errors import ErrorCode, KafkaError, StorageError
+from kompat.errors import DamagedBatch, DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.log import checkpoint, recovery
 from kompat.log.cache import Tail, TailCache
 from kompat.log.commit import GroupCommit, Pending
+from kompat.log.damages import Damages
 from kompat.log.demand import Demand
 from kompat.log.intake import Intake, StateWrite
 from kompat.log.producers import Producers
@@ -29,6 +30,7 @@ CHECKPOINT_EVERY = 4096  # entries: what a restart has to replay at most
 # Bytes between two entries of the time index, at least: a look-up walks over the batches in between, which is cheap,
 # while every entry is one more key to write.
 TIME_INDEX_EVERY = 64 * 1024
+MOST_MENDED = 1000  # stretches that one read has mended before it gives up
 
 T = TypeVar("T")
 Change = Callable[[], None]
@@ -51,6 +53,7 @@ class LogCore:
         "_unforced",
         "_waiters",
         "config",
+        "damages",
         "demand",
         "high_watermark",
         "index",
@@ -78,6 +81,7 @@ class LogCore:
         clock: Clock,
         cache: TailCache,
         read_ahead: ReadAhead | None = None,
+        damages: Damages | None = None,
     ) -> None:
         """Recover the partition from its store."""
         self.log_id = log_id
@@ -89,6 +93,7 @@ class LogCore:
         self._clock = clock
         self._cache = cache
         self._read_ahead = read_ahead or ReadAhead(limit=0)
+        self.damages = damages or Damages()
         self.is_dropped = False
         self.intake: Intake | None = None  # set from above, where extensions are heeded
         self.demand: Demand | None = None  # set from above, while records are held back for those who ask
@@ -323,8 +328,24 @@ class LogCore:
         if self._waiters is not None:
             self._waiters.remove(callback)
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(None, work)
-        except StorageError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    async def read_mended(self, work: Callable[[], T]) -> T:
+        """Carry out a read of the store in a worker thread. What it finds damaged is mended first, where that is possible.
+
+        Raises CORRUPT_MESSAGE where it is not, KAFKA_STORAGE_ERROR where the disk fails.
+        """
+        loop = asyncio.get_running_loop()
+        for _ in range(MOST_MENDED):
+            try:
+                return await loop.run_in_executor(None, work)
+            except DamagedBatch as damage:
+                await self.mend(damage)
+            except (StorageError, DamagedData) as error:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} has too many damaged batches for one read")
+
+    async def mend(self, damage: DamagedBatch) -> None:
+        """Put what another replica has in the place of damaged batches. Raises KafkaError where nobody has them."""
+        self.damages.find(f"{self.topic}-{self.index}", damage)
+        if self.replica is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"offsets {damage.first} to {damage.last} are damaged")
+        await self.replica.mend(damage)

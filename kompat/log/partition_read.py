@@ -60,7 +60,7 @@ class Reading(LogCore):
         found = await self._read_ahead.join(self.log_id, offset, max_bytes, end)
         is_going_on = found is not None or self._read_ahead.is_next(self.log_id, offset)
         if found is None:
-            found = await self._in_thread(lambda: _read_store(self.store, offset, max_bytes, end))
+            found = await self.read_mended(lambda: _read_store(self.store, offset, max_bytes, end))
         self._readable_end(offset, isolation)  # the log's start may have moved meanwhile
         if is_going_on:
             self._go_on(found, max_bytes, end)
@@ -128,7 +128,7 @@ class Reading(LogCore):
         if segment is None:
             return None
         start, end = self._readable(isolation)
-        return await self._in_thread(
+        return await self.read_mended(
             lambda: lookup.first_at_or_after(self.store, timestamp, segment=segment.base_offset, start=start, end=end)
         )
 
@@ -139,7 +139,7 @@ class Reading(LogCore):
         if timestamp < 0:
             return None
         start, end = self._readable(isolation)
-        return await self._in_thread(lambda: lookup.newest(self.store, batch, timestamp, start=start, end=end))
+        return await self.read_mended(lambda: lookup.newest(self.store, batch, timestamp, start=start, end=end))
 
     def _readable(self, isolation: Isolation) -> tuple[Offset, Offset]:
         return self.state.log_start_offset, self.last_stable_offset if isolation else self.high_watermark

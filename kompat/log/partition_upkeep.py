@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log import checkpoint, retention
@@ -12,6 +13,7 @@ from kompat.log.commit import Pending
 from kompat.log.partition_core import Change, LogCore
 from kompat.log.retention import Plan
 from kompat.log.segments import Segment
+from kompat.log.store import Rewrite
 from kompat.types import Millis, Offset, RaftIndex
 
 ALL_COMMITTED = Offset(-1)  # in delete_records: up to the high watermark
@@ -111,6 +113,29 @@ class Upkeep(LogCore):
     def expire_producers(self, now: Millis, after_ms: int) -> None:
         if len(self.state.producers) and self.state.producers.expire(now, after_ms):
             self._since_checkpoint += 1  # a restart must not bring them back: the next checkpoint is due at close
+
+    def take_mended(self, rewrites: Sequence[Rewrite]) -> Pending:
+        """Stage what another replica has in the place of damaged batches."""
+        turn, segments = self._join_turn(), self.state.segments
+        for base_offset, some in groupby(rewrites, lambda each: segments.holding(each.base_offset).base_offset):
+            few = list(some)
+            growth = self._growth(few) if self.config.compact or self.state.cleaned_offset > few[0].base_offset else 0
+            self.store.rewrite(few, base_offset)
+            segment = segments.holding(base_offset)
+            if growth and segment is segments.active:
+                segment.size += growth
+            elif growth:
+                segments.resize(segment, segment.size + growth)
+                self.store.put_state(checkpoint.segment_name(base_offset), segment.encode())
+        return turn
+
+    def _growth(self, rewrites: Sequence[Rewrite]) -> int:
+        """Another replica may have compacted these batches when this one had not, or the other way round."""
+        growth = 0
+        for rewrite in rewrites:
+            stored = next(self.store.batches(rewrite.base_offset), None)
+            growth += len(rewrite.batch or b"") - (stored.size if stored is not None else 0)
+        return growth
 
     # -- for the cleaner -------------------------------------------------------------------------------------------
     def dirty_part(self, now: Millis) -> Dirty | None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kompat.errors import ErrorCode, KafkaError
+from kompat.errors import DamagedBatch, ErrorCode, KafkaError
 from kompat.log.caught_up import CaughtUp
 from kompat.log.commit import Pending, all_of
 from kompat.log.partition import Partition
@@ -134,6 +134,9 @@ class Replica(ReplicaCore):
         if self.group.is_leader:
             self.group.reset_peer(node)
             self._host.wake(self)
+
+    async def mend(self, damage: DamagedBatch) -> None:
+        await self._host.mend(self, damage)
 
     # -- in sync ---------------------------------------------------------------------------------------------------
     def look_at_followers(self, now: Millis) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from functools import partial
 from struct import Struct
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -18,11 +19,11 @@ from kompat.errors import ErrorCode, KafkaError, PeerError, StorageError
 from kompat.log import checkpoint, recovery
 from kompat.log import raft_states as states
 from kompat.log.checkpoint import LogState
+from kompat.log.partition import Partition
 from kompat.log.replica_core import ReplicaCore
 from kompat.log.replica_install import Installation, needs_copy
 from kompat.log.replication_ports import Peers
 from kompat.log.segments import SEGMENT_SIZE, Segment
-from kompat.log.store import PartitionStore
 from kompat.raft.engine import Message, describe_message
 from kompat.types import Buffer, NodeId, RaftIndex
 
@@ -96,7 +97,7 @@ class Copies:
         head = Head(partition.log_id.key, header, checkpoint.encode(state), state.segments.all())
         is_whole = False
         try:
-            await self._peers.stream(to, COPY, head.encode(), _chunks(partition.store, state))
+            await self._peers.stream(to, COPY, head.encode(), _chunks(partition, state))
             is_whole = True
         except (KafkaError, PeerError, StorageError) as error:
             logger.warning("%s: broker %d did not get its copy: %s", partition, to, error)
@@ -137,11 +138,11 @@ class Copies:
             replica.end_installation()
 
 
-async def _chunks(store: PartitionStore, state: LogState) -> AsyncIterator[Sequence[Buffer]]:
-    loop = asyncio.get_running_loop()
+async def _chunks(partition: Partition, state: LogState) -> AsyncIterator[Sequence[Buffer]]:
+    loop, store = asyncio.get_running_loop(), partition.store
     offset, end = state.segments.first.base_offset, state.log_end_offset
     while offset < end:
-        run = await loop.run_in_executor(None, store.read, offset, CHUNK, end)
+        run = await partition.read_mended(partial(store.read, offset, CHUNK, end))
         if not run.buffers:
             break
         yield [BATCHES, *run.buffers]

@@ -9,6 +9,8 @@ from kompat.raft.engine import GroupState, Message, RaftGroup, Ready
 from kompat.types import Millis, NodeId
 
 if TYPE_CHECKING:
+    from kompat.errors import DamagedBatch
+    from kompat.log.replica import Replica
     from kompat.log.replica_core import ReplicaCore
 
 
@@ -44,6 +46,10 @@ class Host(Protocol):
 
     def fetch(self, replica: ReplicaCore, ready: Ready) -> None:
         """Read entries for followers that are far behind."""
+        ...
+
+    async def mend(self, replica: Replica, damage: DamagedBatch) -> None:
+        """Have damaged batches replaced by those of another replica. Raises KafkaError."""
         ...
 
     def call_later(self, seconds: float, work: Callable[[], None]) -> None: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kompat import _native
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log import checkpoint
 from kompat.log import raft_states as states
@@ -56,6 +57,8 @@ class Installation:
         self._partition.restore()
 
     def take_batches(self, chunk: memoryview) -> None:
+        if _native.whole_batches(chunk) != len(chunk):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch of the copy is not as it was written")
         for batch in split_batches(chunk):
             self._take_batch(batch)
 

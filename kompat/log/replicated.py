@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from kompat.errors import DamagedBatch
 from kompat.log.commit import Pending
 from kompat.log.intake import StateWrite
 from kompat.log.store import Entry
@@ -62,6 +63,13 @@ class Replicated(Protocol):
 
     def may_forget_before(self, index: RaftIndex) -> RaftIndex:
         """Up to where entries have no more use, at most `index`."""
+        ...
+
+    async def mend(self, damage: DamagedBatch) -> None:
+        """Put what another replica has in the place of damaged batches, or let another one lead, where that is better.
+
+        Raises KafkaError where nothing was mended.
+        """
         ...
 
     def failed(self) -> None:

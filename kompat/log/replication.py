@@ -13,13 +13,14 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from kompat.clock import Clock
-from kompat.errors import StorageError
+from kompat.errors import DamagedBatch, KafkaError
 from kompat.log.commit import GroupCommit
 from kompat.log.partition import Partition
 from kompat.log.replica import Replica
 from kompat.log.replica_copies import COPY, Copies
 from kompat.log.replica_core import ReplicaCore
 from kompat.log.replica_fetch import read_entries
+from kompat.log.replica_mending import MEND, Mending
 from kompat.log.replication_ports import Peers, ReplicationSettings, RoleListener, Silent, group_key
 from kompat.raft.engine import (
     EntriesWanted,
@@ -78,12 +79,14 @@ class Replication:
         self._tasks: set[asyncio.Task[None]] = set()
         self._copies = Copies(self, peers, clock)
         self._repeated = Repeated()
+        self._mending = Mending(self, peers)
         self._past_proposals = 0  # of groups that are gone
         self.leader_changes = 0  # new leaders of the partitions that are here
         self.elections_won = 0
         peers.on_raft = self._receive
         peers.on_heartbeats = self._receive_heartbeats
         peers.on_stream[COPY] = self._copies.receive
+        peers.on_call[MEND] = self._mending.give
         commit.before_flush = self._pump
 
     # -- replicas --------------------------------------------------------------------------------------------------
@@ -236,14 +239,17 @@ class Replication:
     async def _fetch(self, replica: ReplicaCore, group: RaftGroup, wanted: EntriesWanted) -> None:
         store, first, end = replica.partition.store, RaftIndex(wanted.first), RaftIndex(wanted.end)
         try:
-            entries = await self._loop.run_in_executor(None, read_entries, store, first, end, wanted.max_bytes)
-        except StorageError:
-            logger.exception("%s cannot be read for followers", replica.partition)
+            entries = await replica.partition.read_mended(lambda: read_entries(store, first, end, wanted.max_bytes))
+        except KafkaError as error:
+            replica.partition.damages.tell("%s cannot be read for followers: %s", replica.partition, error)
             entries = []
         if replica.group is group and not replica.partition.is_dropped:
             is_there = first >= group.status().first  # else the log's start has moved past it, and a copy is due
             group.supply_entries(wanted.id, entries if is_there else [])
             self.wake(replica)
+
+    async def mend(self, replica: Replica, damage: DamagedBatch) -> None:
+        await self._mending.mend(replica, damage)
 
     def role_changed(self, replica: ReplicaCore) -> None:
         if replica.leader is not None and replica.epoch > replica.counted_epoch:

@@ -13,6 +13,7 @@ from kompat.types import Buffer, LeaderEpoch, LogId, NodeId
 
 RaftHandler = Callable[[NodeId, bytes, memoryview, list[memoryview]], None]
 HeartbeatHandler = Callable[[NodeId, memoryview], None]
+CallHandler = Callable[[NodeId, memoryview], Awaitable[Sequence[Buffer]]]
 StreamHandler = Callable[[NodeId, bytes, AsyncIterator[memoryview]], Awaitable[bytes]]
 
 
@@ -21,6 +22,9 @@ class Peers(Protocol):
 
     on_raft: RaftHandler
     on_heartbeats: HeartbeatHandler
+
+    @property
+    def on_call(self) -> dict[int, CallHandler]: ...
 
     @property
     def on_stream(self) -> dict[int, StreamHandler]: ...
@@ -32,6 +36,10 @@ class Peers(Protocol):
         ...
 
     def send_heartbeats(self, to: NodeId, blob: bytes) -> bool: ...
+
+    async def call(self, to: NodeId, kind: int, body: Sequence[Buffer], timeout: float) -> memoryview:  # noqa: ASYNC109
+        """Raises PeerError, or the KafkaError of the peer's handler."""
+        ...
 
     async def stream(
         self, to: NodeId, kind: int, head: bytes, chunks: AsyncIterator[Sequence[Buffer]]

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from kompat.errors import DamagedData, StorageError
+from kompat import _native
+from kompat.errors import DamagedBatch, DamagedData, StorageError
 from kompat.log import keys
 from kompat.log.cursor import Cursor, scan
 from kompat.log.keys import Compacted
@@ -19,26 +20,30 @@ NO_LIMIT = (1 << 63) - 1
 _LOOKS = 4  # a batch may be moved or removed between finding its key and reading its bytes
 
 
+Inline = list[tuple[int, memoryview]]  # base offsets and batches, as they lie in the database
+
+
 class _Found:
     """Where the bytes of a run of batches lie."""
 
-    __slots__ = ("_file", "_inline", "_log", "_stretch", "_values", "next_offset", "parts", "size")
+    __slots__ = ("_file", "_inline", "_log", "_stretch", "_values", "first", "next_offset", "parts", "size")
 
     def __init__(self, log: LogId, values: ValueLog) -> None:
         self._log = log
         self._values = values
-        self._inline: list[memoryview] | None = None  # the last part, if it is inline
+        self._inline: Inline | None = None  # the last part, if it is inline
         self._stretch: Stretch | None = None  # the last part, if it lies in the value log
         self._file = (-1, -1)  # of that
-        self.parts: list[Stretch | list[memoryview]] = []
+        self.parts: list[Stretch | Inline] = []
         self.size = 0
+        self.first: tuple[int, int] | None = None  # base and last offset of the first batch
         self.next_offset = Offset(0)
 
-    def add_inline(self, value: bytes) -> None:
+    def add_inline(self, base: int, value: bytes) -> None:
         if self._inline is None:
             self._inline, self._stretch = [], None
             self.parts.append(self._inline)
-        self._inline.append(memoryview(value)[keys.HEAD_SIZE :])
+        self._inline.append((base, memoryview(value)[keys.HEAD_SIZE :]))
 
     def add_pointer(self, base: int, size: int, pointer: tuple[int, int, int]) -> None:
         segment, number, place = pointer
@@ -116,16 +121,56 @@ class RocksReads:
         return scan(self._batches, lambda cursor: cursor.holding(offset), keys.stored_batch)
 
     def read(self, offset: Offset, max_bytes: int, end: Offset) -> Run:
-        missing: Exception | None = None
+        missing: MissingBytes | None = None
         for _ in range(_LOOKS):
             try:
-                found = self._find(offset, max_bytes, end)
-                return Run([self._content(part) for part in found.parts], found.size, found.next_offset)
+                return self._run(self._find(offset, max_bytes, end))
             except MissingBytes as error:
                 missing = error
-            except (OSError, DamagedData) as error:  # of one log: the broker goes on with the others
+            except OSError as error:  # of one log: the broker goes on with the others
                 raise StorageError(f"log {self.log} cannot be read: {error}") from error
-        raise StorageError(f"log {self.log} is damaged: {missing}")
+            except DamagedData as error:
+                raise self._damaged_block(offset, end, error) from error
+        assert missing is not None, self.log  # noqa: S101 - nothing else ends the loop
+        return self._read_before(missing, offset, max_bytes, end)
+
+    def _read_before(self, missing: MissingBytes, offset: Offset, max_bytes: int, end: Offset) -> Run:
+        """The batches before one that is damaged. Raises DamagedBatch where there are none."""
+        bad = missing.base_offset
+        found = self._find(offset, 1, end)
+        if found.first is None:  # removed meanwhile
+            return self._run(found)
+        if bad is None or found.first[0] < bad:
+            try:
+                return self._run(found if bad is None else self._find(offset, max_bytes, Offset(bad)))
+            except MissingBytes as error:
+                missing = error
+        raise DamagedBatch(
+            f"log {self.log} is damaged from offset {found.first[0]} to {found.first[1]}: {missing}", *found.first
+        )
+
+    def _damaged_block(self, offset: Offset, end: Offset, fault: DamagedData) -> StorageError:
+        """A block of the database holds many small batches: find out where it ends."""
+        low, step = int(offset), 1
+        while (low + step < end) and not self._is_readable(low + step):
+            low, step = low + step, 2 * step
+        high = min(low + step, end)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._is_readable(middle):
+                high = middle
+            else:
+                low = middle
+        return DamagedBatch(
+            f"log {self.log} is damaged from offset {offset} to {high - 1}: {fault}", int(offset), high - 1
+        )
+
+    def _is_readable(self, offset: int) -> bool:
+        try:
+            self._batches().at(offset)
+        except DamagedData:
+            return False
+        return True
 
     def _find(self, offset: Offset, max_bytes: int, end: Offset) -> "_Found":
         """A tight loop: a run of small batches has thousands, and the interpreter is held meanwhile."""
@@ -134,6 +179,8 @@ class RocksReads:
         self._store.database.warm_up(self._prefix + keys.number(offset))
         cursor = self._batches()
         item = cursor.holding(offset)
+        if item is not None:
+            found.first = keys.number_at_end(item[0]), keys.unpack_head(item[1])[2]
         advance = cursor.next
         while item is not None:
             base = keys.number_at_end(item[0])
@@ -141,19 +188,32 @@ class RocksReads:
             if base >= end or (size and size + batch_size > max_bytes):
                 break
             if kind == keys.INLINE:
-                found.add_inline(item[1])
+                found.add_inline(base, item[1])
             else:
                 found.add_pointer(base, batch_size, keys.pointer(item[1]))
             size += batch_size
             next_offset = Offset(last + 1)
-            item = advance()
+            try:
+                item = advance()
+            except DamagedData:  # whoever reads on hears of it
+                break
         found.size, found.next_offset = size, next_offset
         return found
 
-    def _content(self, part: "Stretch | list[memoryview]") -> Buffer:
+    def _run(self, found: "_Found") -> Run:
+        return Run([self._content(part) for part in found.parts], found.size, found.next_offset)
+
+    def _content(self, part: "Stretch | Inline") -> Buffer:
         if isinstance(part, Stretch):
             return self._store.values.read(part)
-        return part[0] if len(part) == 1 else b"".join(part)
+        content: Buffer = part[0][1] if len(part) == 1 else b"".join([batch for _, batch in part])
+        whole = _native.whole_batches(content)
+        if whole < len(content):
+            for base, batch in part:
+                whole -= len(batch)
+                if whole < 0:
+                    raise MissingBytes(f"the checksum of batch {base} is wrong", base)
+        return content
 
     def time_index(self, timestamp: Millis) -> Offset | None:
         """Times do not fall with rising offsets, so the last one before `timestamp` is found by halving."""

@@ -13,11 +13,12 @@ from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log.cache import TailCache
 from kompat.log.cleaning import Cleaner, CleanerSettings, Throttle
 from kompat.log.commit import Pending
-from kompat.log.memory import MemoryPartition, MemoryStore, _Data
+from kompat.log.memory import MemoryStore, _Data
 from kompat.log.partition import Appended, Isolation, Origin, Partition, ReadResult
 from kompat.log.store import Entry
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate, split_batches
 from kompat.types import Buffer, LogId, Offset
+from tests.log.sim.disk import SimPartition
 
 T = TypeVar("T")
 LOG_ID = LogId(UUID(int=7), 0)
@@ -49,7 +50,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 _loops: list[asyncio.AbstractEventLoop] = []
 
 
-class RefusingPartition(MemoryPartition):
+class RefusingPartition(SimPartition):
     """Takes no append while the disk is below its reserve."""
 
     disk: "Disk"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from kompat.log.raft_states import HARD, Hard, load_hard
 from kompat.log.rocks import RocksStore
 from kompat.log.store import Entry, EntryKind
 from kompat.types import LogId, Millis, Offset, RaftIndex
+from tests.log.store.batches import a_batch
 
 FACTS = {"version": "1", "node_id": 3, "cluster_id": "c", "created": 5}
 LOG = LogId(UUID(int=9), 0)
@@ -26,12 +26,7 @@ SIZES = (100, 6000)  # in the database, and in the value log
 
 
 def batch(offset: int) -> bytes:
-    return (
-        offset.to_bytes(8, "big")
-        + bytes([0, 0])
-        + (SIZES[offset % 2] - 12).to_bytes(2, "big")
-        + os.urandom(SIZES[offset % 2] - 12)
-    )
+    return a_batch(offset, SIZES[offset % 2])
 
 
 def append(store: RocksStore, first: int, count: int, written: dict[int, bytes]) -> None:

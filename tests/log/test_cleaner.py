@@ -2,13 +2,16 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from kompat.errors import StorageError
 from kompat.log import cleaning
 from kompat.log.cleaner import dirty_part, is_due
+from kompat.log.store import Run
 from kompat.protocol.compression import Compression
-from kompat.protocol.records import ControlType, Record, build_batch, split_batches
+from kompat.protocol.records import ControlType, Record, build_batch, iterate, split_batches
 from tests.log.support import COMMITTED, NOW, UNCOMMITTED, Log, batch, run
 
 COMPACT = {"compact": True, "delete": False, "min_cleanable_dirty_ratio": 0.0}
@@ -191,6 +194,38 @@ def test_a_commit_marker_stays_while_its_transaction_has_records() -> None:
     assert [r.offset for r in log.records()] == [3, 6]
 
 
+def test_a_damaged_batch_stays_as_it_is_and_the_rest_is_cleaned() -> None:
+    log = Log(**COMPACT, cache=0)
+    write(log, (b"a", b"1"), (b"b", b"1"))
+    write(log, (b"a", b"2"), (b"c", b"1"))
+    write(log, (b"a", b"3"), (b"b", b"2"))
+    log.roll()
+    store = log.partition.store
+    store.damage(2)
+    damaged = store.content(2)
+
+    log.compact()
+
+    assert store.content(2) == damaged
+    assert store.bases() == [2, 4]
+    assert [(r.key, r.value) for r in iterate(store.content(4))] == [(b"a", b"3"), (b"b", b"2")]
+    assert log.partition.damages.found == 1
+
+
+def test_behind_a_damaged_marker_no_later_transaction_counts_as_aborted() -> None:
+    log = Log(**COMPACT, cache=0)
+    write(log, (b"a", b"aborted"), producer_id=1, base_sequence=0, **TRANSACTION)
+    marker = log.end_transaction(ControlType.ABORT, 1).base_offset
+    write(log, (b"a", b"committed"), producer_id=1, base_sequence=1, **TRANSACTION)
+    log.end_transaction(ControlType.COMMIT, 1)
+    log.roll()
+    log.partition.store.damage(marker)
+
+    log.compact()
+
+    assert [(r.key, r.value) for r in iterate(log.partition.store.content(2))] == [(b"a", b"committed")]
+
+
 def test_nothing_from_an_open_transaction_on_is_cleaned() -> None:
     log = Log(**COMPACT)
     write(log, (b"a", b"1"), (b"a", b"2"))
@@ -342,7 +377,11 @@ def test_a_partition_that_cannot_be_cleaned_does_not_keep_others_from_it() -> No
         write(log, (b"a", b"1"))
         write(log, (b"a", b"2"))
         log.roll()
-    broken.store._logs[broken.partition.log_id].contents[0] = b"x" * 70
+
+    def fail(*_: object) -> Run:
+        raise StorageError("the disk is gone")
+
+    broken.partition.store = SimpleNamespace(read=fail)  # type: ignore[assignment]
     cleaner = cleaning.Cleaner(cleaning.CleanerSettings())
     assert good.run(cleaner.clean_all([broken.partition, good.partition], good.clock.now())) == 1
     cleaner.close()

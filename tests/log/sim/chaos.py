@@ -12,6 +12,7 @@ from kompat.types import NodeId, Offset
 from tests.log.sim.cluster import Cluster, Node, run
 from tests.log.sim.history import History, Violation
 from tests.log.sim.network import Faults
+from tests.log.support import LOG_ID
 
 STEPS = 60
 NAMES = [b"a", b"b", b"c"]
@@ -19,10 +20,13 @@ SEGMENT_BYTES = 1200  # so that there is more than one
 
 
 class Chaos:
-    def __init__(self, cluster: Cluster, *, elections: bool = False) -> None:
-        """`elections`: brokers come back at once, and messages from before find them."""
+    def __init__(self, cluster: Cluster, *, elections: bool = False, rot: bool = False) -> None:
+        """`elections`: brokers come back at once, and messages from before find them. `rot`: bits flip on the disks, of one replica
+        of each batch at most."""
         self.cluster = cluster
         self.elections = elections
+        self.rots = rot
+        self.rotten = 0
         self.random = cluster.random
         self.history = History()
         cluster.on_applied = self.history.applied
@@ -50,6 +54,9 @@ class Chaos:
         }
         if self.elections:
             actions = {self.crash: 10, self.cut: 4, self.heal: 4, self.slow_down: 3, self.append: 5}
+        if self.rots:  # members stay: who removes all good replicas of a batch loses it
+            del actions[self.change_members]
+            actions |= {self.rot: 15, self.read: 15}
         for _ in range(STEPS):
             (action,) = self.random.choices(list(actions), list(actions.values()))
             action()
@@ -96,6 +103,8 @@ class Chaos:
         await self._quiet()
         await cluster.append(b"the end")
         await self._quiet()
+        for node in cluster.nodes.values() if self.rots else ():
+            await node.values()
         self._look()
         self.history.look_at_end(list(cluster.nodes.values()))
 
@@ -227,6 +236,32 @@ class Chaos:
         with suppress(KafkaError):
             await node.partition.delete_records(offset)
 
+    def rot(self) -> None:
+        """A batch of one replica is not what was written any more; all others have it, and it is good there."""
+        node = self._any()
+        disks = self.cluster.disks
+        if node is None or len(self.cluster.nodes) < len(disks):
+            return
+        stores = [each.disk.open(LOG_ID) for each in self.cluster.nodes.values()]
+        common = set.intersection(*(set(store.bases()) for store in stores))
+        least = min(each.partition.high_watermark for each in self.cluster.nodes.values())
+        may = [base for base in sorted(common) if base < least and not any(s.is_damaged(base) for s in stores)]
+        if may:
+            base = self.random.choice(may)
+            length = len(node.disk.open(LOG_ID).content(base))
+            node.disk.open(LOG_ID).damage(base, self.random.randrange(16, length))
+            node.partition._tail.clear(node.partition.log_end_offset)
+            self.rotten += 1
+
+    def read(self) -> None:
+        node = self._any()
+        if node is not None:
+            self._spawn(self._read(node))
+
+    async def _read(self, node: Node) -> None:
+        with suppress(KafkaError):
+            await node.values()
+
     def jump(self) -> None:
         node = self._any()
         if node is not None:
@@ -244,11 +279,11 @@ class Chaos:
             self.cluster.loop.failures.append(task.exception())  # type: ignore[arg-type]
 
 
-def simulate(seed: int, *, elections: bool = False) -> History:
+def simulate(seed: int, *, elections: bool = False, rot: bool = False) -> History:
     """Live through it. Raises Violation, with the seed that shows it again."""
 
     async def test(cluster: Cluster) -> History:
-        chaos = Chaos(cluster, elections=elections)
+        chaos = Chaos(cluster, elections=elections, rot=rot)
         await chaos.go()
         return chaos.history
 

@@ -1,9 +1,60 @@
-"""A disk that forgets what was not forced onto it, if the machine stops."""
+"""A disk that forgets what was not forced onto it, if the machine stops, and whose bits may flip."""
 
+from collections.abc import Sequence
 from random import Random
+from threading import Lock
 
-from kompat.errors import StorageError
-from kompat.log.memory import MemoryStore, Write
+from kompat import _native
+from kompat.errors import DamagedBatch, StorageError
+from kompat.log.memory import MemoryPartition, MemoryStore, Write, _Data
+from kompat.log.store import Rewrite, Run
+from kompat.types import Buffer, LogId, Offset
+
+
+class SimPartition(MemoryPartition):
+    """Checks what it reads, as the store on disk does."""
+
+    __slots__ = ("is_worn_out",)
+
+    def __init__(self, data: _Data, staged: list[Write], lock: Lock) -> None:
+        super().__init__(data, staged, lock)
+        self.is_worn_out = False  # what replaces a damaged batch is damaged, too
+
+    def rewrite(self, replacements: Sequence[Rewrite], segment: Offset) -> None:
+        if not self.is_worn_out:
+            super().rewrite(replacements, segment)
+
+    def read(self, offset: Offset, max_bytes: int, end: Offset) -> Run:
+        run = super().read(offset, max_bytes, end)
+        good: list[Buffer] = []
+        at = self._data.position(offset)
+        for content in run.buffers:
+            if _native.whole_batches(content) != len(content):
+                break
+            good.append(content)
+        if len(good) == len(run.buffers):
+            return run
+        bad = self._data.batches[at + len(good)]
+        if not good:
+            raise DamagedBatch(f"batch {bad.base_offset} is damaged", bad.base_offset, bad.last_offset)
+        return Run(good, sum(map(len, good)), bad.base_offset)
+
+    def damage(self, base_offset: int, byte: int = -1) -> None:
+        """Flip bits of a stored batch."""
+        place = self._data.bases.index(Offset(base_offset))
+        content = bytearray(self._data.contents[place])
+        content[byte] ^= 0x55
+        self._data.contents[place] = bytes(content)
+
+    def is_damaged(self, base_offset: int) -> bool:
+        content = self.content(base_offset)
+        return _native.whole_batches(content) != len(content)
+
+    def content(self, base_offset: int) -> bytes:
+        return self._data.contents[self._data.bases.index(Offset(base_offset))]
+
+    def bases(self) -> list[Offset]:
+        return list(self._data.bases)
 
 
 class SimDisk(MemoryStore):
@@ -14,6 +65,9 @@ class SimDisk(MemoryStore):
         self._turns: list[list[Write]] = []
         self._syncing = 0
         self._synced = 0
+
+    def open(self, log: LogId) -> SimPartition:
+        return SimPartition(self._logs.setdefault(log, _Data()), self._staged, self._lock)
 
     def flush(self) -> None:
         if self.is_gone:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from kompat.errors import DamagedBatch
 from kompat.log import checkpoint
 from kompat.log import raft_states as states
 from kompat.log.replica_log import Unapplied
@@ -72,7 +73,10 @@ class History:
             return  # what is staged cannot be read yet
         end = partition.high_watermark
         while offset < end:
-            run = partition.store.read(Offset(offset), 1 << 20, end)
+            try:
+                run = partition.store.read(Offset(offset), 1 << 20, end)
+            except DamagedBatch:  # until somebody reads it by the partition
+                break
             if not run.buffers:
                 raise Violation(f"broker {node.node_id} has no batch at {offset}: {partition}")
             for batch in (each for buffer in run.buffers for each in split_batches(memoryview(buffer))):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kompat.errors import PeerUnavailable
-from kompat.log.replication_ports import StreamHandler
+from kompat.log.replication_ports import CallHandler, StreamHandler
 from kompat.types import Buffer, NodeId
 from tests.log.sim.loop import SimLoop
 
@@ -26,6 +26,7 @@ class SimPeers:
         self.is_dead = False
         self._network = network
         self.on_raft = self.on_heartbeats = lambda *_: None
+        self.on_call: dict[int, CallHandler] = {}
         self.on_stream: dict[int, StreamHandler] = {}
 
     def is_up(self, node: NodeId) -> bool:
@@ -45,6 +46,17 @@ class SimPeers:
             return False
         self._network.send(self.me, to, deliver)
         return True
+
+    async def call(self, to: NodeId, kind: int, body: Sequence[Buffer], timeout: float) -> memoryview:  # noqa: ASYNC109
+        peer = self._network.peers.get(to)
+        if peer is None or not self._is_linked(peer):
+            raise PeerUnavailable(f"no link to broker {to}", is_sent=False)
+        await asyncio.sleep(self._network.delay())
+        answer = b"".join(await peer.on_call[kind](self.me, memoryview(b"".join(body))))
+        await asyncio.sleep(self._network.delay())
+        if not self._is_linked(peer):
+            raise PeerUnavailable(f"no link to broker {to}", is_sent=True)
+        return memoryview(answer)
 
     async def stream(self, to: NodeId, kind: int, head: bytes, chunks: AsyncIterator[Sequence[Buffer]]) -> memoryview:
         peer = self._network.peers.get(to)

@@ -27,6 +27,20 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     value
 }
 
+/// The size of the whole, undamaged batches that `bytes` begins with.
+pub fn whole(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while bytes.len() - at >= HEADER_SIZE {
+        let length = i32::from_be_bytes(field(bytes, at + 8));
+        let Some(end) = usize::try_from(length).ok().and_then(|length| at.checked_add(length + 12)) else { break };
+        if end > bytes.len() || !Batch::parse(&bytes[at..end]).is_ok_and(|batch| batch.verify_crc().is_ok()) {
+            break;
+        }
+        at = end;
+    }
+    at
+}
+
 impl<'a> Batch<'a> {
     /// `bytes` is one whole batch of format 2 and nothing else.
     pub fn parse(bytes: &'a [u8]) -> Outcome<Self> {

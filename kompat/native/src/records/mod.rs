@@ -12,12 +12,23 @@ use crate::python::{Bytes, detached_if};
 use batch::Batch;
 use check::{Facts, HeaderNames};
 
+/// Bytes whose checksum takes longer than to let go of the interpreter and to get it back.
+const LONG: usize = 64 * 1024;
+
 /// CRC-32C of `data` from `start` on.
 #[pyfunction]
 #[pyo3(name = "crc32c", signature = (data, start=0))]
 fn checksum(data: &Bound<'_, PyAny>, start: usize) -> PyResult<u32> {
     let bytes = Bytes::of(data)?;
     Ok(crc32c::crc32c(bytes.as_slice().get(start..).unwrap_or_default()))
+}
+
+/// How many bytes of whole batches `data` begins with: all of it, unless one is cut off or not what was written.
+#[pyfunction]
+fn whole_batches(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let bytes = Bytes::of(data)?;
+    let bytes = bytes.as_slice();
+    Ok(detached_if(py, bytes.len() >= LONG, || batch::whole(bytes)))
 }
 
 /// Check one whole batch: CRC, compression, every record; look for headers of these names. Raises BatchError.
@@ -76,6 +87,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Facts>()?;
     module.add_class::<HeaderNames>()?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
+    module.add_function(wrap_pyfunction!(whole_batches, module)?)?;
     module.add_function(wrap_pyfunction!(check_batch, module)?)?;
     module.add_function(wrap_pyfunction!(find_by_timestamp, module)?)?;
     module.add_function(wrap_pyfunction!(read_records, module)?)?;
