@@ -241,7 +241,8 @@ class Replication:
         try:
             entries = await replica.partition.read_mended(lambda: read_entries(store, first, end, wanted.max_bytes))
         except KafkaError as error:
-            replica.partition.damages.tell("%s cannot be read for followers: %s", replica.partition, error)
+            name = f"{replica.partition.topic}-{replica.partition.index}"
+            replica.partition.damages.tell("%s cannot be read for followers: %s", name, error)
             entries = []
         if replica.group is group and not replica.partition.is_dropped:
             is_there = first >= group.status().first  # else the log's start has moved past it, and a copy is due

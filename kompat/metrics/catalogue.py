@@ -68,6 +68,9 @@ _ROWS: Final = (
     # storage
     ("kompat_sync_seconds", HISTOGRAM, "", "How long the disk took to have all that was written."),
     ("kompat_cache_bytes", GAUGE, "", "Bytes of recent batches that are kept in memory; `kompat.cache.bytes` limits them."),
+    ("kompat_damaged_batches_total", COUNTER, "", "Stored batches that a read found not to be what was written."),
+    ("kompat_repaired_batches_total", COUNTER, "", "Damaged batches that were replaced by another replica's."),
+    ("kompat_refused_replica_batches_total", COUNTER, "", "Batches of another replica that did not come as it had written them, and were asked for again."),
     ("kompat_disk_free_bytes", GAUGE, "", "Free bytes of the file system that the data directory is on."),
     ("kompat_disk_size_bytes", GAUGE, "", "All bytes of it."),
     ("kompat_disk_refusing", GAUGE, "", "1 while writes are refused: the disk is full, or could not be synced."),

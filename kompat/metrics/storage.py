@@ -30,6 +30,10 @@ _OF_ALL = (
 def gather(page: Page, services: Services) -> Iterator[None]:
     page.add_histogram("kompat_sync_seconds", services.meters.syncs)
     page.add("kompat_cache_bytes", services.logs.cached_bytes)
+    damages = services.logs.damages
+    page.add("kompat_damaged_batches_total", damages.found)
+    page.add("kompat_repaired_batches_total", damages.repaired)
+    page.add("kompat_refused_replica_batches_total", damages.refused)
     store: Any = services.logs.store
     if hasattr(store, "database"):  # else it is in memory
         yield from _on_disk(page, store)
