@@ -108,7 +108,7 @@ class Broker:
                 member.controller.serve(Call.FORWARD, Forwarded(dispatcher).serve)
                 member.peers.on_call[Call.REQUEST] = Forwarded(dispatcher).serve
             listener = Listener(dispatcher, limits(self._config), on_left=services.disconnected, quotas=services.quotas)
-            services.fetch_room.unread = listener.unread_bytes
+            services.fetch_room.unread = lambda: listener.unread
             self._count_connections(listener)
             self._built.callback(LoopLag(self.meters.loop_lag, asyncio.get_running_loop()).close)
             await self._listen(listener, services.users)

@@ -13,7 +13,7 @@ from collections import deque
 from typing import Any, Protocol
 
 from kompat.errors import ProtocolError
-from kompat.protocol.frames import FrameReader
+from kompat.protocol.frames import POOLED_SIZE, FrameReader
 from kompat.server.dispatch import Answer, Client, Dispatcher, Exchange
 from kompat.server.limits import Budget, Limits
 from kompat.server.ordering import Order
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 REQUESTS_A_TURN = 64  # of one client, before the others have theirs; fewer, where they take longer than a slice
 LONG_POLL_KEYS = (1, 78)  # Fetch and ShareFetch
+LONG_REQUEST = POOLED_SIZE  # more than is read at once: such a one has to be let in
+UNREAD_NOTICED = 64 * 1024  # bytes of answers on their way out, from which on they are counted
 MAPPED_IPV4 = "::ffff:"
 
 
@@ -34,7 +36,7 @@ class Owner(Protocol):
     budget: Budget
     dispatcher: Dispatcher
     loop: asyncio.AbstractEventLoop
-    congested: set[Connection]  # those whose clients are slow to read
+    unread: int  # bytes of answers to clients that are slow to read
 
     def joined(self, connection: Connection) -> bool:
         """False: there is no room for it."""
@@ -59,13 +61,17 @@ class Connection(asyncio.BufferedProtocol):
         self._queue: deque[Answer | Exchange] = deque()  # begun, not sent
         self._order = Order()
         self._bytes = 0  # held by the queue
+        self._backlog_bytes = 0
+        self._unread = 0  # bytes of answers that are not read, where they are many
+        self._held = 0  # bytes of all that, as the budget knows
+        self._expected = 0  # bytes of a long request that are still to come, as the budget knows
         self._received = 0
         self._frames = 0
         self._written = 0
         self._is_reading = True
         self._is_serving = False
         self._is_turn_due = False  # it has used up a turn, and waits for the next one
-        self._is_unread = False
+        self._is_congested = False  # the client is slow to read
         self._mutes = 0  # reasons not to begin anything for a while
         self._is_draining = False  # to be closed when what is under way has been answered
         self._is_final = False  # the broker stops
@@ -75,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- what the transport tells ------------------------------------------------------------------------------------
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        transport.set_write_buffer_limits(high=self._max_unread)
+        transport.set_write_buffer_limits(high=min(UNREAD_NOTICED, self._max_unread))
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self.client = self._identified(transport)
         self.client.mute = self._mute
@@ -96,38 +102,42 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(str(error))
             return
         if not frames:
+            self._account()
+            self.regulate()
             return
         self._frames += len(frames)
         self._backlog.extend(frames)
+        self._backlog_bytes += sum(map(len, frames))
         self._serve()
 
     def pause_writing(self) -> None:
-        self._is_unread = True
-        self._owner.congested.add(self)
+        self._is_congested = True
+        self._account()
 
     def resume_writing(self) -> None:
-        self._is_unread = False
-        self._owner.congested.discard(self)
+        self._is_congested = False
+        self._account()
         self._serve()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closing = True
-        self._backlog.clear()
+        self._is_congested = False
         for item in self._queue:
             if isinstance(item, Exchange):
                 item.abandon(is_final=self._is_final)
         self._queue.clear()
-        self._budget.forget(self)
-        self._budget.give_back(self._bytes)
         self._bytes = 0
+        self._stop_receiving()
+        self._budget.forget(self)
+        self.client.mute = None  # or it and the connection would keep each other in memory
         self._owner.left(self)
 
     # -- what the listener asks --------------------------------------------------------------------------------------
     def drain(self) -> None:
         """Begin nothing more; close when what is under way has been answered."""
         self._is_draining = self._is_final = True
-        self._backlog.clear()
-        self._regulate()
+        self._drop_backlog()
+        self.regulate()
         for item in list(self._queue):  # answers leave it meanwhile
             if isinstance(item, Exchange):
                 item.hurry()
@@ -136,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         self._is_closing = True
-        self._backlog.clear()
+        self._stop_receiving()
         self._transport.abort()
 
     def turn_away(self, seconds: float) -> None:
@@ -159,7 +169,11 @@ class Connection(asyncio.BufferedProtocol):
             is_mid_frame=self._reader.pending > 0 and self._is_reading,
             is_unread=unread > 0,
             is_busy=bool(self._queue or self._mutes),
+            is_in_way=self._budget.is_in_way(self),
+            promised=self._reader.promised,
+            unread=unread,
         )
+        self._account()
         reason = self._watch.verdict(progress, now, is_memory_short=is_memory_short)
         if reason is not None:
             log.info("closing a connection", extra={"client": self.client.connection_id, "reason": reason})
@@ -182,7 +196,9 @@ class Connection(asyncio.BufferedProtocol):
             if not self._may_begin():
                 is_cut_short = False
                 break
-            answer = self._dispatch(self.client, self._backlog.popleft())
+            frame = self._backlog.popleft()
+            self._backlog_bytes -= len(frame)
+            answer = self._dispatch(self.client, frame)
             if queue or answer.__class__ is not list:
                 self._enqueue(answer)
                 continue
@@ -193,7 +209,7 @@ class Connection(asyncio.BufferedProtocol):
                 ready, size = [], 0
         self._is_serving = False
         self._send(ready, size)
-        self._regulate()
+        self.regulate()
         if self._backlog and self._has_room() and (is_cut_short or self._order.lets_begin(_key(self._backlog[0]))):
             self._serve_soon()  # after the others
 
@@ -214,25 +230,24 @@ class Connection(asyncio.BufferedProtocol):
         return any(_key(frame) not in LONG_POLL_KEYS for frame in self._backlog)
 
     def _has_room(self) -> bool:
+        """For one more request under way. What all connections hold does not matter: it is here already."""
         return not (
-            self._is_unread
-            or self._mutes
+            self._mutes
             or self._bytes >= self._max_bytes
             or len(self._queue) >= self._max_requests
-            or self._budget.is_spent
+            or (self._is_congested and self.unread_bytes >= self._max_unread)
         )
 
     def _enqueue(self, answer: Answer | Exchange) -> None:
         self._queue.append(answer)
         if isinstance(answer, Exchange):
             self._bytes += answer.size
-            self._budget.take(answer.size)
             if not answer.is_settled:
                 answer.on_settled = self._settled
                 self._order.begun(answer.api.key, has_taken_place=answer.has_taken_place)
         elif answer is None:
             self._is_draining = True
-            self._backlog.clear()
+            self._drop_backlog()
 
     def _settled(self, exchange: Exchange) -> None:
         self._order.answered()
@@ -247,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
             extra = sum(map(len, exchange.answer))
             exchange.size += extra
             self._bytes += extra
-            self._budget.take(extra)
+            self._account()
 
     def _send(self, ready: list[Any], size: int) -> None:
         """Send `ready` and whatever is settled at the head of the queue."""
@@ -267,11 +282,10 @@ class Connection(asyncio.BufferedProtocol):
                 break
             ready += answer
             size += sum(map(len, answer))
-        if freed:
-            self._bytes -= freed
-            self._budget.give_back(freed)
+        self._bytes -= freed
         if ready:
             self._write(ready, size)
+        self._account()
         if is_last or (self._is_draining and not queue):
             self._close()
 
@@ -283,21 +297,63 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(buffers)
         except (OSError, RuntimeError, TypeError, ValueError):
             # The answers after this one would be taken for it.
-            log.exception("an answer could not be written, closing the connection", extra=self._facts())
+            log.exception("an answer could not be written, closing the connection", extra=self.facts())
             self.abort()
 
-    def _regulate(self) -> None:
+    # -- memory ------------------------------------------------------------------------------------------------------
+    def _account(self) -> None:
+        """Tell the budget what the connection holds now."""
+        unread = self.unread_bytes if self._is_congested else 0
+        if unread != self._unread:
+            self._owner.unread += unread - self._unread
+            self._unread = unread
+        if self._expected:
+            arrived = self._expected - self._reader.lacking
+            self._expected -= arrived
+            self._budget.arrived(arrived)
+        held = self._reader.room + self._backlog_bytes + self._bytes + unread
+        if held > self._held:
+            more, self._held = held - self._held, held
+            self._budget.take(more)
+        elif held < self._held:
+            less, self._held = self._held - held, held
+            self._budget.give_back(less)
+
+    def regulate(self) -> None:
         """Read if, and only if, there is room for what would come."""
-        has_place = len(self._backlog) + len(self._queue) < self._max_requests
-        should_read = has_place and not (self._is_draining or self._is_closing) and self._has_room()
+        should_read = not (self._is_draining or self._is_closing) and self._may_read()
         if should_read is not self._is_reading:
             self._is_reading = should_read
             if should_read:
                 self._transport.resume_reading()
             elif not self._is_closing:
                 self._transport.pause_reading()
-        if not should_read and self._budget.is_spent and not self._is_closing:
+
+    def _may_read(self) -> bool:
+        if not self._has_room() or len(self._backlog) + len(self._queue) >= self._max_requests:
+            return False
+        if self._reader.promised > LONG_REQUEST:
+            return self._expected > 0 or self._may_come(self._reader.lacking)
+        if self._budget.is_spent and not self._reader.pending:
             self._budget.wait(self, self._serve_soon)
+            return False
+        return True
+
+    def _may_come(self, size: int) -> bool:
+        """The rest of a long request."""
+        if self._budget.expect(self, size, self._serve_soon):
+            self._expected = size
+        return self._expected > 0
+
+    def _drop_backlog(self) -> None:
+        self._backlog.clear()
+        self._backlog_bytes = 0
+
+    def _stop_receiving(self) -> None:
+        """Give back, at once, what is held of requests that will not be begun."""
+        self._drop_backlog()
+        self._reader.close()
+        self._account()
 
     def _mute(self, seconds: float) -> None:
         """Its client has used up its quota."""
@@ -318,17 +374,18 @@ class Connection(asyncio.BufferedProtocol):
         self._serve()
 
     def _refuse(self, reason: str) -> None:
-        log.warning("not the Kafka protocol, closing the connection", extra=self._facts() | {"reason": reason})
+        log.warning("not the Kafka protocol, closing the connection", extra=self.facts() | {"reason": reason})
         self._enqueue(None)
         self._send([], 0)
-        self._regulate()
+        self.regulate()
 
     def _close(self) -> None:
         if not self._is_closing:
             self._is_closing = True
+            self._stop_receiving()
             self._transport.close()
 
-    def _facts(self) -> dict[str, object]:
+    def facts(self) -> dict[str, object]:
         return {"client": self.client.connection_id}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 MIB = 1 << 20
+WARNING_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,40 +22,60 @@ class Limits:
     # Requests under way: beyond these the broker stops reading from the client, or from all of them.
     connection_bytes: int = 16 * MIB
     connection_requests: int = 64
+    # What all connections hold: requests that are half there, wait or are under way, and answers that are not read yet.
     total_bytes: int = 256 * MIB  # queued.max.request.bytes
-    # Answers that the client has not taken off the socket: beyond the first, its requests wait; beyond the second,
-    # counted over all clients, those who do not read at all are given little time.
+    # Answers that the client has not taken off the socket: beyond these its requests wait.
     unread_bytes: int = MIB
-    total_unread_bytes: int = 256 * MIB
     # So much of a request, or of its answer, has to move in so long, or the connection is closed. A consumer may stay
     # away from its socket between two polls: stock ones for five minutes.
     stall_bytes: int = 16 * 1024
     stall_seconds: float = 30.0
     unread_seconds: float = 330.0
+    # While others wait for memory, an eighth of what a connection holds has to move in so long.
+    scarce_seconds: float = 2.0
     # Clients that have not said yet who they are, where they have to: how long they may take, how many there may be, and
-    # how many bytes of requests may be under way from all of them. Whoever needs long has to give way after a while.
+    # how many bytes of requests may be under way from all of them.
     login_seconds: float = 60.0
-    patience_seconds: float = 3.0
     strangers: int = 1000
     strangers_bytes: int = 32 * MIB
 
 
-class Budget:
-    """Bytes of requests under way on all connections. Who finds it spent waits until half of it is free again."""
+def _nothing() -> None:
+    """Nobody has to be told."""
 
-    __slots__ = ("_limit", "_waiting", "used")
+
+class Budget:
+    """Bytes that all connections hold. Who finds it spent waits until half of it is free again.
+
+    A long request is let in before it arrives: what is still to come of all of them has to fit, too, or it waits until those before
+    it are there. So none is begun that could not be finished. What is promised counts for other long requests only: it is no memory.
+    """
+
+    __slots__ = ("_limit", "_queue", "_waiting", "on_short", "on_spent", "outstanding", "used")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._waiting: dict[object, Callable[[], None]] = {}
+        self._queue: dict[object, tuple[int, Callable[[], None]]] = {}  # for long requests
         self.used = 0
+        self.outstanding = 0  # bytes that are still to come of long requests
+        self.on_spent = _nothing  # hears when it has just been spent
+        self.on_short = _nothing  # hears when somebody begins to wait
 
     @property
     def is_spent(self) -> bool:
         return self.used >= self._limit
 
+    @property
+    def is_short(self) -> bool:
+        """Somebody waits for it."""
+        return bool(self._waiting or self._queue)
+
     def take(self, size: int) -> None:
+        was_spent = self.used >= self._limit
         self.used += size
+        if self.used >= self._limit and not was_spent:
+            self.on_spent()
 
     def give_back(self, size: int) -> None:
         self.used -= size
@@ -63,43 +84,99 @@ class Budget:
             waiting, self._waiting = self._waiting, {}
             for wake in waiting.values():
                 wake()
+        self._call_next()
 
     def wait(self, who: object, wake: Callable[[], None]) -> None:
         """Call `wake` once there is room. It must not spend at once, but from a later turn of the event loop."""
+        was_short = self.is_short
         self._waiting.setdefault(who, wake)
+        if not was_short:
+            self.on_short()
+
+    # -- long requests -------------------------------------------------------------------------------------------------
+    def expect(self, who: object, size: int, wake: Callable[[], None]) -> bool:
+        """Whether so many bytes may come; else `wake` is called when it is time to ask again, from a later turn of the event loop."""
+        first = next(iter(self._queue), who)
+        if first is who and self._fits(size):
+            self._queue.pop(who, None)
+            self.outstanding += size
+            self._call_next()
+            return True
+        was_short = self.is_short
+        self._queue.setdefault(who, (size, wake))
+        if not was_short:
+            self.on_short()
+        return False
+
+    def is_in_way(self, who: object) -> bool:
+        """It waits with the beginning of a long request, and so many do that there is no room for anything else."""
+        return self.is_spent and who in self._queue
+
+    def arrived(self, size: int) -> None:
+        """So many of those bytes are there, or will not come any more."""
+        self.outstanding -= size
+        self._call_next()
 
     def forget(self, who: object) -> None:
         self._waiting.pop(who, None)
+        if self._queue.pop(who, None) is not None:
+            self._call_next()
+
+    def _call_next(self) -> None:
+        if self._queue:
+            size, wake = next(iter(self._queue.values()))
+            if self._fits(size):
+                wake()
+
+    def _fits(self, size: int) -> bool:
+        """One is always let in: a request may be longer than all that may be held."""
+        return not self.outstanding or self.used + self.outstanding + size <= self._limit
 
 
 T = TypeVar("T")
 
 
 class Strangers(Generic[T]):
-    """Clients that have not said yet who they are, in order of arrival."""
+    """Clients that have not said yet who they are, those first that have been silent for longest."""
 
-    __slots__ = ("_limits", "_since", "budget", "refused")
+    __slots__ = ("_last_warned", "_limits", "_present", "budget", "refused")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.refused: Counter[str] = Counter()  # by listener: those that could not show who they are
-        self._since: dict[T, float] = {}
+        self._present: dict[T, None] = {}
+        self._last_warned = float("-inf")
         self.budget = Budget(limits.strangers_bytes)
 
-    def come(self, who: T, now: float) -> T | None:
-        """One more; who has to go for it, if they are too many: whoever takes longest, or the newcomer if nobody takes long."""
-        self._since[who] = now
-        if len(self._since) <= self._limits.strangers:
+    def come(self, who: T) -> T | None:
+        """One more; who has to go for it, if they are too many: whoever has been silent for longest.
+
+        A login is a few messages, each sent as soon as the one before is answered. So nobody has to go who is logging in, however
+        many come who say nothing.
+        """
+        self._present[who] = None
+        if len(self._present) <= self._limits.strangers:
             return None
-        oldest = next(iter(self._since))
-        is_slow = now - self._since[oldest] >= self._limits.patience_seconds
-        leaving = oldest if is_slow else who
-        del self._since[leaving]
+        leaving = next(iter(self._present))
+        del self._present[leaving]
         return leaving
+
+    def heard(self, who: T) -> None:
+        """It has sent a whole message."""
+        if who in self._present:
+            del self._present[who]
+            self._present[who] = None
 
     def leave(self, who: T) -> None:
         """It is known, or gone."""
-        self._since.pop(who, None)
+        self._present.pop(who, None)
+
+    def may_warn(self, now: float) -> bool:
+        """Seldom: whoever comes too often must not fill the log."""
+        if now - self._last_warned < WARNING_SECONDS:
+            return False
+        self._last_warned = now
+        return True
 
     def __len__(self) -> int:
-        return len(self._since)
+        return len(self._present)

@@ -41,20 +41,25 @@ class Listener:
         *,
         on_left: Callable[[str], None] = lambda _: None,
         quotas: ClientQuotas | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        """`on_left` hears of the connections that have ended, by their ids. `quotas`: of how many may come."""
+        """`on_left` hears of the connections that have ended, by their ids. `quotas`: of how many may come.
+
+        `budget`: where others than Kafka's clients have a part in it."""
         self._quotas = quotas
         self.dispatcher = dispatcher
         self._on_left = on_left
         self.limits = limits
-        self.budget = Budget(limits.total_bytes)
+        self.budget = budget or Budget(limits.total_bytes)
+        self.budget.on_spent = self._hold_back
+        self.budget.on_short = self._sweep_soon
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
-        self.congested: set[Connection] = set()
+        self.unread = 0  # bytes of answers to clients that are slow to read
         self.accepted = 0  # connections, since the start
         self.strangers: Strangers[Connection] = Strangers(limits)
         self._servers: list[asyncio.Server] = []
-        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweeper: asyncio.Handle | None = None
         self._all_left: asyncio.Event = asyncio.Event()
 
     async def start(
@@ -99,6 +104,7 @@ class Listener:
             server.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
+            self._sweeper = None
         for connection in list(self.connections):
             connection.drain()
         await self._wait_until_left(seconds)
@@ -113,10 +119,6 @@ class Listener:
                 await asyncio.wait_for(self._all_left.wait(), seconds)
             except TimeoutError:
                 log.warning("connections have not ended in time", extra={"count": len(self.connections)})
-
-    def unread_bytes(self) -> int:
-        """Of answers to clients who are slow to read; what the others have not read yet is little."""
-        return sum(connection.unread_bytes for connection in self.congested)
 
     # -- what connections tell ---------------------------------------------------------------------------------------
     def joined(self, connection: Connection) -> bool:
@@ -137,16 +139,28 @@ class Listener:
 
     def left(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self.congested.discard(connection)
         self._on_left(connection.client.connection_id)
         if not self.connections:
             self._all_left.set()
 
+    # -- memory and time ---------------------------------------------------------------------------------------------
+    def _hold_back(self) -> None:
+        """Nothing more is read, but what has begun to come: each connection would read once more, and they are many."""
+        for connection in self.connections:
+            connection.regulate()
+
+    def _sweep_soon(self) -> None:
+        """Somebody waits for memory: see at once who keeps it."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = self.loop.call_soon(self._sweep)
+
     def _sweep(self) -> None:
         limits = self.limits
         shortest = min(limits.stall_seconds, limits.unread_seconds, limits.idle_seconds, limits.login_seconds)
-        self._sweeper = self.loop.call_later(min(MAX_SWEEP_SECONDS, shortest / 4), self._sweep)
+        is_short = self.budget.is_short
+        pause = limits.scarce_seconds / 4 if is_short else min(MAX_SWEEP_SECONDS, shortest / 4)
+        self._sweeper = self.loop.call_later(pause, self._sweep)
         now = self.loop.time()
-        unread = sum(connection.unread_bytes for connection in self.connections)
         for connection in list(self.connections):
-            connection.check(now, is_memory_short=unread > limits.total_unread_bytes)
+            connection.check(now, is_memory_short=is_short)

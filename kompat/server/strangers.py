@@ -51,7 +51,7 @@ class CertifiedConnection(Connection):
         try:
             self.client.principal = self._rules.principal(principals.subject(certificate))
         except KafkaError as error:
-            log.info("a client is not let in", extra=self._facts() | {"reason": error})
+            log.info("a client is not let in", extra=self.facts() | {"reason": error})
             self._strangers.refused[self._listener] += 1
             self.abort()
 
@@ -74,7 +74,7 @@ class SaslConnection(Connection):
         self._since = owner.loop.time()
         self._is_stranger = True
         self._is_bare = False  # the request under way came without a header, and so goes its answer
-        self._held = 0  # bytes of an incomplete request, counted with those of other strangers
+        self._half_received = 0  # bytes of an incomplete request, counted with those of other strangers
 
     def _identified(self, transport: Any) -> Client:
         client = client_of(transport, self._listener)
@@ -84,34 +84,42 @@ class SaslConnection(Connection):
     # -- what the transport tells ------------------------------------------------------------------------------------
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        leaving = self._strangers.come(self, self._since)
+        leaving = self._strangers.come(self)
         if leaving is not None:
-            log.warning("too many clients that nobody knows", extra={"client": leaving.client.connection_id})
+            if self._strangers.may_warn(self._since):
+                log.warning("too many clients that nobody knows, closing the quietest", extra=leaving.facts())
             leaving.abort()
 
     def buffer_updated(self, nbytes: int) -> None:
+        frames = self._frames
         super().buffer_updated(nbytes)
         if self._is_stranger:
-            self._hold(self._reader.pending)
-            if self._strangers.budget.is_spent and self._held:
-                log.warning("too much is under way from clients that nobody knows", extra=self._facts())
+            if self._frames != frames:
+                self._strangers.heard(self)
+            self._hold(self._reader.room)
+            if self._strangers.budget.is_spent and self._half_received:
+                if self._strangers.may_warn(self._owner.loop.time()):
+                    log.warning("too much is under way from clients that nobody knows", extra=self.facts())
                 self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._hold(0)
         self._strangers.leave(self)
         super().connection_lost(exc)
+        self._dispatch = self._admitted  # or the connection would keep itself in memory, and so would its session
+        self.client.sasl = None
+        del self._session
 
     def check(self, now: float, *, is_memory_short: bool) -> None:
         if self._is_stranger and now - self._since >= self._owner.limits.login_seconds:
-            log.info("a client has not said who it is", extra=self._facts())
+            log.info("a client has not said who it is", extra=self.facts())
             self.abort()
         else:
             super().check(now, is_memory_short=is_memory_short)
 
     def _hold(self, size: int) -> None:
-        self._strangers.budget.take(size - self._held)
-        self._held = size
+        self._strangers.budget.take(size - self._half_received)
+        self._half_received = size
 
     # -- what the session tells --------------------------------------------------------------------------------------
     def known(self, principal: str) -> None:
@@ -126,7 +134,7 @@ class SaslConnection(Connection):
 
     def failed(self, error: KafkaError) -> None:
         """The answer under way is the last one."""
-        log.info("a client could not show who it is", extra=self._facts() | {"reason": error})
+        log.info("a client could not show who it is", extra=self.facts() | {"reason": error})
         self._strangers.refused[self._listener] += 1
         self._is_draining = True
         self._backlog.clear()
@@ -143,7 +151,7 @@ class SaslConnection(Connection):
         key = frame[0] << 8 | frame[1]
         if self._session.admits(key):
             return self._admitted(client, frame)
-        log.info("a request that is not for strangers, closing the connection", extra=self._facts() | {"api": key})
+        log.info("a request that is not for strangers, closing the connection", extra=self.facts() | {"api": key})
         return None
 
     def _write(self, buffers: list[Any], size: int) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from kompat.server.limits import Limits
 
+SHARE = 8  # of what is held, that has to move while others wait for it
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -20,6 +22,9 @@ class Progress:
     is_mid_frame: bool  # the rest of a request is due, and the broker is reading
     is_unread: bool  # an answer is on its way out
     is_busy: bool  # a request is under way
+    is_in_way: bool = False  # the rest of a request is not let in, and its beginning takes the room of others
+    promised: int = 0  # bytes of the request that is due
+    unread: int = 0  # bytes of answers on their way out
 
 
 class Gauge:
@@ -27,8 +32,8 @@ class Gauge:
 
     __slots__ = ("_mark", "_since")
 
-    def __init__(self, now: float) -> None:
-        self._mark = 0
+    def __init__(self, now: float, mark: int = 0) -> None:
+        self._mark = mark
         self._since = now
 
     def stood_for(self, is_waiting: bool, count: int, least: int, now: float) -> float:
@@ -39,13 +44,14 @@ class Gauge:
 
 
 class Watch:
-    __slots__ = ("_idle", "_incoming", "_limits", "_outgoing")
+    __slots__ = ("_idle", "_incoming", "_limits", "_outgoing", "_scarce")
 
     def __init__(self, limits: Limits, now: float) -> None:
         self._limits = limits
         self._incoming = Gauge(now)
         self._outgoing = Gauge(now)
         self._idle = Gauge(now)
+        self._scarce: tuple[Gauge, Gauge] | None = None  # while memory is short: what comes in, and what goes out
 
     def verdict(self, progress: Progress, now: float, *, is_memory_short: bool) -> str | None:
         """Why the connection has to be closed, or None."""
@@ -55,10 +61,27 @@ class Watch:
         arrived = progress.received + progress.frames * least
         if self._incoming.stood_for(progress.is_mid_frame, arrived, least, now) >= limits.stall_seconds:
             return "half a request, and no more of it came"
-        patience = limits.stall_seconds if is_memory_short else limits.unread_seconds
-        if self._outgoing.stood_for(progress.is_unread, progress.sent, least, now) >= patience:
+        if self._outgoing.stood_for(progress.is_unread, progress.sent, least, now) >= limits.unread_seconds:
             return "the client does not read its answers"
         is_quiet = not (progress.is_busy or progress.is_unread)
         if self._idle.stood_for(is_quiet, progress.received + progress.sent, 1, now) >= limits.idle_seconds:
             return "idle"
+        if is_memory_short:
+            return self._in_others_way(progress, now)
+        self._scarce = None
+        return None
+
+    def _in_others_way(self, progress: Progress, now: float) -> str | None:
+        """It holds memory that others wait for, and does not make an effort to give it back."""
+        if self._scarce is None:
+            self._scarce = Gauge(now, progress.received), Gauge(now, progress.sent)
+        incoming, outgoing = self._scarce
+        patience = self._limits.scarce_seconds
+        least = max(1, progress.promised // SHARE)
+        is_due = progress.is_mid_frame or progress.is_in_way
+        if incoming.stood_for(is_due, progress.received, least, now) >= patience:
+            return "memory is short, and half a request comes too slowly"
+        least = max(1, progress.unread // SHARE)
+        if outgoing.stood_for(progress.is_unread, progress.sent, least, now) >= patience:
+            return "memory is short, and answers are not read"
         return None

@@ -1,5 +1,6 @@
 """Frames, fed whole, byte by byte and in odd pieces."""
 
+import weakref
 from struct import pack
 
 import pytest
@@ -7,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.errors import ProtocolError
-from kompat.protocol.frames import FIRST_ROOM, POOLED_SIZE, FrameReader
+from kompat.protocol import frames as pool
+from kompat.protocol.frames import FIRST_ROOM, MOST_ROOM, POOLED_SIZE, FrameReader
 
 LIMIT = 10_000_000
 bodies = st.lists(st.binary(min_size=8, max_size=60), max_size=12)
@@ -52,7 +54,7 @@ def test_the_beginning_of_a_frame_waits_for_its_end(frames: list[bytes], rest: b
     assert [bytes(frame) for frame in feed(reader, whole[boundary:], POOLED_SIZE)] == [rest]
 
 
-@pytest.mark.parametrize("size", [POOLED_SIZE - 4, POOLED_SIZE, FIRST_ROOM, FIRST_ROOM + 1, 3 * FIRST_ROOM])
+@pytest.mark.parametrize("size", [POOLED_SIZE - 4, POOLED_SIZE, MOST_ROOM, MOST_ROOM + 1, 3 * MOST_ROOM])
 def test_a_large_frame_arrives_whole_with_small_ones_around_it(size: int) -> None:
     large = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     frames = [b"before..", large, b"behind.."]
@@ -64,9 +66,44 @@ def test_a_large_frame_arrives_whole_with_small_ones_around_it(size: int) -> Non
 
 def test_a_promised_length_is_not_paid_for_in_advance() -> None:
     reader = FrameReader(2**31 - 1)
-    feed(reader, pack(">i", 2**31 - 1), 4)
+    feed(reader, pack(">i", 2**31 - 1) + b"x", 5)
 
-    assert len(reader.get_buffer(-1)) == FIRST_ROOM
+    assert len(reader.get_buffer(-1)) + 1 == reader.room == FIRST_ROOM
+    assert reader.promised == 2**31 - 1
+    assert reader.lacking == 2**31 - 2
+
+
+@pytest.mark.parametrize("has_sent_long_ones", [False, True])
+def test_a_frame_takes_no_more_than_twice_of_what_has_come_or_than_the_one_before(has_sent_long_ones: bool) -> None:
+    reader = FrameReader(LIMIT)
+    usual = 0
+    if has_sent_long_ones:
+        usual = 300_000
+        feed(reader, stream_of([bytes(usual)]), POOLED_SIZE)
+        assert reader.room == 0
+    whole = stream_of([bytes(5_000_000)])
+    for pos in range(0, 4_990_000, 10_000):
+        assert not feed(reader, whole[pos : pos + 10_000], 10_000)
+        assert reader.room <= max(FIRST_ROOM, usual, 2 * (pos + 10_000))
+
+    assert [len(frame) for frame in feed(reader, whole[4_990_000:], POOLED_SIZE)] == [5_000_000]
+    assert reader.room == reader.lacking == reader.promised == 0
+
+
+def test_a_reader_that_is_closed_keeps_nothing_and_gives_its_buffer_back() -> None:
+    pool._pool.clear()
+    between, within = FrameReader(LIMIT), FrameReader(LIMIT)
+    between.get_buffer(-1)
+    feed(within, pack(">i", 100_000) + bytes(50_000), POOLED_SIZE)
+    assert within._frame is not None
+    frame = weakref.ref(within._frame)
+
+    between.close()
+    within.close()
+
+    assert len(pool._pool) == 2
+    assert frame() is None
+    assert within.room == within.pending == 0
 
 
 def test_frames_own_their_bytes_and_can_be_written_to() -> None:

@@ -206,30 +206,39 @@ async def test_strangers_together_may_have_so_much_under_way() -> None:
         assert (await log_in(newcomer))[0] == 0
 
 
-async def test_strangers_are_so_many_and_whoever_takes_longest_goes() -> None:
-    limits = Limits(strangers=3, patience_seconds=0.0)
-    async with serving(sasl(PLAIN), api(principal), limits=limits) as server:
+async def test_strangers_are_so_many_and_the_quietest_has_to_go() -> None:
+    async with serving(sasl(PLAIN), api(principal), limits=Limits(strangers=3)) as server:
         known = await server.connect()
         await log_in(known)
-        idle = [await server.connect() for _ in range(3)]
+        first = await server.connect()
+        await until(lambda: len(server.listener.strangers) == 1)
+        idle = [await server.connect() for _ in range(2)]
         await until(lambda: len(server.listener.strangers) == 3)
+        first.send(handshake())
+        assert (await first.receive())[1] == 0
 
         newcomer = await server.connect()
         assert (await log_in(newcomer))[0] == 0
 
         assert await idle[0].is_closed()
         assert len(server.listener.strangers) == 2
+        first.send(message(b"\0alice\0a"))
+        assert (await first.receive())[1] == 0
         assert await known.ask(b"") == await newcomer.ask(b"") == b"User:alice INSIDE"
 
 
-async def test_nobody_who_has_just_come_gives_way_to_newcomers() -> None:
-    async with serving(sasl(PLAIN), api(principal), limits=Limits(strangers=1)) as server:
-        first = await server.connect()
-        await until(lambda: len(server.listener.strangers) == 1)
-        second = await server.connect()
-
-        assert await second.is_closed()
-        assert (await log_in(first))[0] == 0
+async def test_logins_succeed_while_silent_clients_come_faster_than_they_are_turned_away() -> None:
+    async with serving(sasl(PLAIN), api(principal), limits=Limits(strangers=20)) as server:
+        for _ in range(5):
+            client = await server.connect()
+            await asyncio.gather(*(server.connect() for _ in range(15)))
+            client.send(handshake())
+            assert (await client.receive())[1] == 0
+            await asyncio.gather(*(server.connect() for _ in range(15)))
+            client.send(message(b"\0alice\0a"))
+            assert (await client.receive())[1] == 0
+            assert await client.ask(b"") == b"User:alice INSIDE"
+        await until(lambda: len(server.listener.strangers) <= 20)
 
 
 # -- TLS ----------------------------------------------------------------------------------------------------------------

@@ -1,9 +1,12 @@
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kompat.server.limits import Budget, Limits
 from kompat.server.watch import Progress, Watch
 
-LIMITS = Limits(idle_seconds=600, stall_seconds=30, unread_seconds=330, stall_bytes=1000)
+LIMITS = Limits(scarce_seconds=2, idle_seconds=600, stall_seconds=30, unread_seconds=330, stall_bytes=1000)
 NOTHING = Progress(received=0, frames=0, sent=0, is_mid_frame=False, is_unread=False, is_busy=False)
 
 
@@ -71,12 +74,37 @@ def test_unread_answers_are_given_longer_than_a_consumer_may_stay_away() -> None
     assert verdict(watch, unread, 330) is not None
 
 
-def test_unread_answers_are_given_less_time_when_memory_is_short() -> None:
-    watch = Watch(LIMITS, now=0)
-    unread = replace(NOTHING, is_unread=True)
+def test_half_a_request_and_unread_answers_are_given_little_time_when_others_wait_for_memory() -> None:
+    for held in (
+        replace(NOTHING, received=10, is_mid_frame=True, promised=8000),
+        replace(NOTHING, is_unread=True, unread=8000),
+    ):
+        watch = Watch(LIMITS, now=0)
+        assert verdict(watch, held, 20) is None
 
-    assert verdict(watch, unread, 29, is_memory_short=True) is None
-    assert verdict(watch, unread, 30, is_memory_short=True) is not None
+        assert verdict(watch, held, 21, is_memory_short=True) is None, "it has had no time yet"
+        assert verdict(watch, held, 22.9, is_memory_short=True) is None
+        assert verdict(watch, held, 23, is_memory_short=True) is not None
+
+
+def test_what_moves_by_an_eighth_is_left_alone_when_others_wait_for_memory() -> None:
+    watch, slow = Watch(LIMITS, now=0), Watch(LIMITS, now=0)
+    half = replace(NOTHING, is_mid_frame=True, promised=8000)
+
+    for n in range(1, 8):
+        assert verdict(watch, replace(half, received=n * 1000), n, is_memory_short=True) is None
+    verdicts = [verdict(slow, replace(half, received=n * 100), n, is_memory_short=True) for n in range(1, 8)]
+    assert verdicts[1] is None
+    assert verdicts[-1] is not None
+
+
+def test_time_without_memory_is_counted_anew_each_time() -> None:
+    watch = Watch(LIMITS, now=0)
+    half = replace(NOTHING, received=10, is_mid_frame=True, promised=8000)
+
+    for now in (1, 4, 7, 10):
+        assert verdict(watch, half, now, is_memory_short=True) is None
+        assert verdict(watch, half, now + 1) is None
 
 
 def test_a_slow_reader_is_left_alone() -> None:
@@ -113,3 +141,82 @@ def test_who_left_is_not_woken() -> None:
     budget.give_back(100)
 
     assert not woken
+
+
+def test_the_budget_tells_once_that_it_is_spent_and_once_that_somebody_waits() -> None:
+    budget = Budget(100)
+    told: list[str] = []
+    budget.on_spent = lambda: told.append("spent")
+    budget.on_short = lambda: told.append("short")
+
+    for _ in range(3):
+        budget.take(50)
+    for who in "ab":
+        budget.wait(who, lambda: None)
+
+    assert told == ["spent", "short"]
+    assert budget.is_short
+    budget.give_back(150)
+    assert not budget.is_short
+
+
+def test_a_long_request_waits_until_those_before_it_have_come_and_short_ones_do_not() -> None:
+    budget = Budget(100)
+    woken: list[str] = []
+    assert budget.expect("a", 70, lambda: None)
+
+    assert not budget.expect("b", 40, lambda: woken.append("b"))
+    assert not budget.expect("c", 10, lambda: woken.append("c")), "it came later"
+    assert not budget.is_spent, "what is promised is no memory"
+    budget.arrived(5)
+    assert not woken
+    budget.arrived(5)
+
+    assert woken == ["b"]
+    assert budget.expect("b", 40, lambda: None)
+    assert not budget.expect("c", 10, lambda: None)
+    budget.arrived(60)
+    assert woken == ["b", "c"]
+
+
+def test_a_long_request_is_let_in_alone_however_long_it_is() -> None:
+    budget = Budget(100)
+    budget.take(90)
+
+    assert budget.expect("a", 500, lambda: None)
+
+
+def test_who_waits_in_the_place_of_one_that_left_is_called() -> None:
+    budget = Budget(100)
+    woken: list[str] = []
+    assert budget.expect("a", 60, lambda: None)
+    assert not budget.expect("b", 90, lambda: woken.append("b"))
+    assert not budget.expect("c", 20, lambda: woken.append("c"))
+
+    budget.forget("b")
+
+    assert woken == ["c"]
+
+
+@given(st.lists(st.integers(1, 180), max_size=40), st.data())
+def test_every_long_request_comes_in_its_turn_and_never_more_than_fits(sizes: list[int], data: st.DataObject) -> None:
+    budget, called, coming, waiting = Budget(100), set[int](), dict[int, int](), dict[int, int]()
+
+    def ask(number: int, size: int) -> None:
+        if budget.expect(number, size, lambda: called.add(number)):
+            waiting.pop(number, None)
+            coming[number] = size
+            assert budget.outstanding <= max(100, size)
+        else:
+            waiting[number] = size
+
+    for number, size in enumerate(sizes):
+        ask(number, size)
+    while coming:
+        number = data.draw(st.sampled_from(sorted(coming)))
+        budget.arrived(coming.pop(number))
+        while called:
+            next_one = called.pop()
+            ask(next_one, waiting[next_one])
+    assert not waiting
+    assert budget.outstanding == 0
