@@ -18,7 +18,7 @@ from starlette.routing import Route as Path
 
 from kompat.admin.access import worked
 from kompat.admin.connection import RESERVED
-from kompat.admin.decoding import decode_body, decode_path, decode_query
+from kompat.admin.decoding import check_values, decode_body, decode_path, decode_query
 from kompat.admin.limits import BUSY, Bodies, Budget, Room, Share, Streams
 from kompat.admin.problems import MEDIA_TYPE, UNAVAILABLE, Problem, problem_of
 from kompat.admin.proxies import client_address
@@ -183,6 +183,8 @@ class Application:
             return await self._handled(route, request, caller, path, query, b"")
         most = self._config["kompat.http.max.body.bytes"]
         raw = await self.bodies.read(request, most, room_of(request))
+        if route.body is not bytes:
+            await check_values(raw)
         return await self._handled(route, request, caller, path, query, raw)
 
     def _host_of(self, request: Request) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from kompat.admin.problems import Problem, invalid
 from kompat.admin.route import Route
+from kompat.slices import Slice
 
 NUMBERS = {
     "partition": 2**31 - 1,
@@ -18,6 +19,8 @@ NUMBERS = {
 }  # path parameters, and their largest values
 MOST_PARAMETERS = 100
 LARGEST_NUMBER = 2**63 - 1
+SHORT_BODY = 128 * 1024
+MOST_VALUES = 65_536
 
 
 def decode_path(raw: Mapping[str, str]) -> dict[str, Any]:
@@ -87,6 +90,40 @@ def decode_body(route: Route, media_type: str, raw: bytes) -> Any:
         raise invalid(f"The body is not JSON: {error}.") from None
     except RecursionError:
         raise invalid("The body is nested too deeply.") from None
+
+
+async def check_values(raw: bytes) -> None:
+    """Raises a problem where a body has too many values: reading them takes the event loop as long as they are many, not long.
+
+    Commas and opening brackets outside of strings are counted. Long bodies of few values, such as a large message, cost a moment."""
+    if len(raw) <= SHORT_BODY:
+        return
+    count, place, current = 0, 0, Slice()
+    while place < len(raw):
+        if current.is_over:
+            await current.pause()
+        quote = raw.find(b'"', place, place + SHORT_BODY)
+        outside = quote if quote >= 0 else place + SHORT_BODY
+        for mark in b",", b"[", b"{":
+            count += raw.count(mark, place, outside)
+        if count > MOST_VALUES:
+            raise invalid(f"The body has more than {MOST_VALUES} values. Send less at a time.")
+        place = await _after_string(raw, quote, current) if quote >= 0 else outside
+
+
+async def _after_string(raw: bytes, quote: int, current: Slice) -> int:
+    """Where the string ends that begins with the quote."""
+    place = quote + 1
+    while True:
+        if current.is_over:
+            await current.pause()
+        end = raw.find(b'"', place)
+        if end < 0:
+            return len(raw)
+        part = raw[place:end]
+        place = end + 1
+        if (len(part) - len(part.rstrip(b"\\"))) % 2 == 0:
+            return place
 
 
 def _reason(error: Exception) -> str:

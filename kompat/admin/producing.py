@@ -22,6 +22,7 @@ from kompat.types import ZERO_UUID, NodeId
 ALL = -1
 PATIENCE_MS = 30_000
 BATCH_BYTES = 512 << 10  # half of what a topic takes at once, unless it says otherwise
+BATCH_RECORDS = 1000  # what is made of them, and what is done with them, takes a while of the event loop
 RECORD_BYTES = 32  # of a record beside what it holds
 
 _turns = itertools.count()  # who has no key goes to the next partition
@@ -119,7 +120,7 @@ def _chunks(records: Sequence[Record], places: Sequence[int]) -> list[list[int]]
     size = 0
     for place in places:
         size += size_of(records[place]) + RECORD_BYTES
-        if size > BATCH_BYTES and found[-1]:
+        if found[-1] and (size > BATCH_BYTES or len(found[-1]) == BATCH_RECORDS):
             found.append([])
             size = size_of(records[place])
         found[-1].append(place)

@@ -24,6 +24,7 @@ from kompat.slices import sliced
 MOST_WAIT_MS = 60_000
 MOST_LOCK_MS = 86_400_000
 MOST_DELIVERED = 1000
+SETTLED_AT_ONCE = 200
 MOST_BYTES = 4 << 20  # of an acquisition, unless it is a single record
 
 Receipt = Annotated[str, Meta(min_length=1, max_length=receipts.LONGEST)]
@@ -139,8 +140,13 @@ async def settle(
         except KafkaError as error:
             refused[place] = error
     good = [text for place, text in enumerate(given) if place not in refused]
-    outcomes = iter(await word(good) if good else ())
+    outcomes = iter([outcome async for some in sliced(batched(good)) for outcome in await word(some)])
     return [refused[place] if place in refused else next(outcomes) for place in range(len(given))]
+
+
+def batched(given: Sequence[str]) -> list[Sequence[str]]:
+    """Some at a time: what is done with those takes a while of the event loop."""
+    return [given[start : start + SETTLED_AT_ONCE] for start in range(0, len(given), SETTLED_AT_ONCE)]
 
 
 def _check(call: Call, text: str, group: str | None, topic: str | None) -> None:

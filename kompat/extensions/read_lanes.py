@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from kompat.extensions.read_sources import Source
 from kompat.log.partition import Isolation
 from kompat.protocol.records import Record
-from kompat.slices import Slice
+from kompat.slices import Slice, sliced
 
 PAGE_BYTES: Final = 4 << 20  # of keys and values in a page, if it is more than one record
 SCANNED_BYTES: Final = 32 << 20  # of the log that is read for a page: a range may have few records that are wanted
@@ -78,15 +78,17 @@ class Forward:
         return record.timestamp
 
     async def next(self) -> Record | None:
-        record = self._next_in_chunk()
+        record = await self._next_in_chunk()
         if record is None and self.position.next < self.position.end:
             await self._read()
-            record = self._next_in_chunk()
+            record = await self._next_in_chunk()
         return record
 
-    def _next_in_chunk(self) -> Record | None:
-        wanted, position = self._wanted, self.position
+    async def _next_in_chunk(self) -> Record | None:
+        wanted, position, current = self._wanted, self.position, Slice()
         for record in self._chunk:
+            if current.is_over:  # records may be many, and few of them wanted
+                await current.pause()
             if record.offset >= position.end:
                 break
             if record.offset >= position.next:
@@ -140,7 +142,7 @@ class Backward:
         while offset < self._low:
             read = await self._source.read(offset, self._chunk_bytes, self._wanted.isolation)
             self.scanned += read.size
-            for record in read.records(self._wanted.may_have_times_of):
+            async for record in sliced(read.records(self._wanted.may_have_times_of)):
                 if start <= record.offset < self._low and self._is_wanted(record):
                     self._found.append(record)
                     held += _size(record)

@@ -1,7 +1,9 @@
 """Whatever a client sends, a route gets what it takes, or the client a problem."""
 
+import json
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import quote
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kompat.admin import decoding
 from kompat.admin.decoding import decode_body, decode_path, decode_query
 from kompat.admin.problems import Problem
 from kompat.admin.route import JSON, Route
@@ -120,3 +123,30 @@ def test_a_body_of_another_type_is_refused(media_type: str) -> None:
     with pytest.raises(Problem) as raised:
         decode_body(WITH_BODY[0], media_type, b"{}")
     assert raised.value.status == 415
+
+
+@given(st.recursive(st.integers() | st.text(), lambda each: st.lists(each) | st.dictionaries(st.text(), each)))
+async def test_values_are_counted_outside_of_strings(value: object) -> None:
+    def count(each: object) -> int:
+        if isinstance(each, dict):
+            return 1 + max(0, len(each) - 1) + sum(map(count, each.values()))
+        if isinstance(each, list):
+            return 1 + max(0, len(each) - 1) + sum(map(count, each))
+        return 0
+
+    raw = json.dumps(value, ensure_ascii=False).encode()
+    with patch.object(decoding, "SHORT_BODY", 0), patch.object(decoding, "MOST_VALUES", count(value)):
+        await decoding.check_values(raw)
+    if count(value):
+        with (
+            patch.object(decoding, "SHORT_BODY", 0),
+            patch.object(decoding, "MOST_VALUES", count(value) - 1),
+            pytest.raises(Problem),
+        ):
+            await decoding.check_values(raw)
+
+
+async def test_a_long_body_of_few_values_is_read_and_one_of_many_is_not() -> None:
+    await decoding.check_values(b'{"value": "' + b'\\"[{,\\\\' * 500_000 + b'"}')
+    with pytest.raises(Problem, match="65536 values"):
+        await decoding.check_values(b'{"messages": [' + b'{"value":""},' * 100_000 + b"{}]}")
