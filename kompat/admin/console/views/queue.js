@@ -11,6 +11,7 @@ import { h } from "../vdom.js";
 
 const NAMES = { 9: "critical", 7: "high", 4: "normal", 2: "low", 0: "background" };
 const LETTERS = "errors.deadletterqueue.topic.name";
+const USUAL_LETTERS = "dlq.<topic>"; // of queues, unless their group asks for another topic, or for none
 const SPAN = 10 * 60_000;
 
 export default function queue(page) {
@@ -74,7 +75,8 @@ export default function queue(page) {
 /** Where this group's dead letters go, and how many are there. */
 async function lettersOf(topic, group, signal) {
   const { items: settings } = await get(path`/v1/groups/${group}/configs`, { search: LETTERS }, { signal });
-  const name = settings.find((each) => each.name === LETTERS)?.value ?? "";
+  const setting = settings.find((each) => each.name === LETTERS);
+  const name = setting && !setting.isDefault ? setting.value : USUAL_LETTERS;
   const found = await all("/v1/dead-letters", { limit: 500 }, { signal });
   return found.filter((each) => each.topic === name.replace("<topic>", topic));
 }
