@@ -21,6 +21,7 @@ MOST_PARAMETERS = 100
 LARGEST_NUMBER = 2**63 - 1
 SHORT_BODY = 128 * 1024
 MOST_VALUES = 65_536
+STEP_BYTES = 128 * 1024  # that are looked at between two looks at the time
 
 
 def decode_path(raw: Mapping[str, str]) -> dict[str, Any]:
@@ -102,8 +103,8 @@ async def check_values(raw: bytes) -> None:
     while place < len(raw):
         if current.is_over:
             await current.pause()
-        quote = raw.find(b'"', place, place + SHORT_BODY)
-        outside = quote if quote >= 0 else place + SHORT_BODY
+        quote = raw.find(b'"', place, place + STEP_BYTES)
+        outside = quote if quote >= 0 else place + STEP_BYTES
         for mark in b",", b"[", b"{":
             count += raw.count(mark, place, outside)
         if count > MOST_VALUES:
