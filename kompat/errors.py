@@ -189,6 +189,10 @@ class DamagedData(Exception):  # noqa: N818 - it names a state of the disk, not 
     """Stored data contradicts itself. The message says what was found and what the operator can do."""
 
 
+class UnknownRecord(DamagedData):
+    """A newer version wrote a record that must not be skipped. The message says what the operator can do."""
+
+
 class PeerError(Exception):
     """Another broker has not given an answer."""
 

@@ -76,7 +76,7 @@ class HttpMeter(Histogram):
 class TopicMeter:
     """What clients have sent to and got from the partitions of a topic that were on this broker."""
 
-    __slots__ = ("bytes_in", "bytes_out", "partitions", "records_in", "records_out")
+    __slots__ = ("bytes_in", "bytes_out", "partitions", "records_in", "records_out", "records_unreadable")
 
     def __init__(self) -> None:
         self.partitions = 0  # that count here
@@ -84,6 +84,7 @@ class TopicMeter:
         self.records_in = 0
         self.bytes_out = 0
         self.records_out = 0  # offsets, for nobody opens a batch to count
+        self.records_unreadable = 0  # that a coordinator has skipped in its own topic
 
 
 class Meters:
@@ -94,6 +95,7 @@ class Meters:
         self._apis: dict[int, ApiMeter] = {}
         self._topics: dict[str, TopicMeter] = {}
         self._other = TopicMeter()
+        self.internal: dict[str, TopicMeter] = {}  # of the broker's own logs
         self.syncs = Histogram()  # of the disk
         self.loop_lag = Histogram()
         self.http: dict[tuple[str, str], HttpMeter] = {}  # by method and route
@@ -120,21 +122,28 @@ class Meters:
         return self.http.setdefault((method, route), HttpMeter())
 
     # -- topics ----------------------------------------------------------------------------------------------------
-    def topic(self, name: str) -> TopicMeter:
-        """For a partition of the topic, until `leave`."""
+    def topic(self, name: str, *, is_internal: bool = False) -> TopicMeter:
+        """For a partition of the topic, until `leave`. Internal ones are few, and always counted by name."""
         meter = self._topics.get(name)
         if meter is None:
             meter = self._other
-            if len(self._topics) < MOST_TOPICS:
+            if is_internal or len(self._topics) < MOST_TOPICS:
                 meter = self._topics[name] = TopicMeter()
         meter.partitions += 1
+        if is_internal:
+            self.internal[name] = meter
         return meter
+
+    def private(self, name: str) -> TopicMeter:
+        """For a log that is no topic."""
+        return self.internal.setdefault(name, TopicMeter())
 
     def leave(self, name: str, meter: TopicMeter) -> None:
         """A partition is gone; with the last of a topic, so is what was counted."""
         meter.partitions -= 1
         if meter.partitions == 0 and self._topics.get(name) is meter:
             del self._topics[name]
+            self.internal.pop(name, None)
 
     @property
     def topics(self) -> Mapping[str, TopicMeter]:

@@ -46,8 +46,10 @@ class TransactionLinks:
     async def write(self, partition: TopicPartition, marker: Marker) -> None:
         """The end of a transaction in one partition."""
         topic = self._cluster.topic(partition.topic)
-        if topic is None or partition.partition >= len(topic.partitions):
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return  # it was deleted: nobody needs it
+        if topic.internal and topic.name != OFFSETS:
+            return  # no transaction can have written there, whatever a forged state says
         if self._cluster.member is None:
             await self._write_here(partition, marker)
             return

@@ -84,7 +84,8 @@ class Hosting:
         node_id = self._config.node_id
         for partition in topic.partitions if partitions is None else partitions:
             if node_id in partition.replicas:
-                log = self._logs.open(LogId(topic.id, partition.index), topic.name, partition.index, config)
+                log_id = LogId(topic.id, partition.index)
+                log = self._logs.open(log_id, topic.name, partition.index, config, is_internal=topic.internal)
                 if self._host is not None:
                     self._host.host(log, partition)
 

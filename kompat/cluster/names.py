@@ -40,7 +40,8 @@ def folded(name: str) -> str | None:
 
 
 def is_internal(name: str) -> bool:
-    return name in INTERNAL
+    """Is the name one of the broker's own topics? Nobody else makes such a topic or writes to it."""
+    return name in INTERNAL or name == CLUSTER_METADATA or name.startswith(RESERVED)
 
 
 def collision(name: str, others: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kompat.cluster import acls, quotas, scram_users
 from kompat.cluster.state import Address, Broker, ClusterState, PartitionState, Resource, ResourceType, Topic
-from kompat.errors import DamagedData
+from kompat.errors import UnknownRecord
 from kompat.types import LeaderEpoch, NodeId
 
 
@@ -240,7 +240,7 @@ class ClusterCodec:
     def decode(self, key: bytes | None, value: bytes | None) -> ClusterRecord:
         read = _READERS.get(key or b"")
         if read is None or value is None:
-            raise DamagedData(
+            raise UnknownRecord(
                 f"the metadata log has a record of unknown kind {key!r}: was it written by a newer version?"
             )
         return read(json.loads(value))

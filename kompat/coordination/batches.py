@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
-from kompat.coordination.machine import Codec
+from kompat.coordination.machine import Codec, Unreadable, decoded
 from kompat.protocol.records import Record, build_batch, iterate, read_header
 from kompat.types import Millis, Offset
 
@@ -19,11 +20,11 @@ class PlainBatches(Generic[R]):
     def encode(self, records: Sequence[R], now: Millis) -> list[bytearray]:
         return [build_batch(encoded(records, self._codec, now))]
 
-    def decode(self, batch: memoryview) -> Iterator[tuple[Offset, R]]:
+    def decode(self, batch: memoryview) -> Iterator[tuple[Offset, R | Unreadable]]:
         if read_header(batch).is_control:
             return
         for each in iterate(batch):
-            record = self._codec.decode(each.key, each.value)
+            record = decoded(partial(self._codec.decode, each.key, each.value))
             if record is not None:
                 yield Offset(each.offset), record
 

@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kompat.coordination import reading
 from kompat.coordination.batches import PlainBatches
 from kompat.coordination.machine import BatchCodec, Codec, Machine
+from kompat.coordination.skipped import Skipped
 from kompat.coordination.snapshots import Snapshots
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.partition import Partition, ReadResult
@@ -52,6 +53,7 @@ class Following(Generic[M, R]):
         self._batches: BatchCodec[R] = batches or PlainBatches(codec)
         self._snapshots = Snapshots(partition.store, codec)
         self._partition = partition
+        self.skipped = Skipped(partition)
         self._listener = listener
         self._task: asyncio.Task[None] | None = None  # reads what is not in memory
         self._waiters: list[tuple[Offset, asyncio.Future[None]]] = []
@@ -114,7 +116,7 @@ class Following(Generic[M, R]):
     def _take(self, found: ReadResult) -> None:
         if not found.buffers:  # the cleaner may have left nothing behind this point
             self.position = max(self.position, found.high_watermark)
-        for written in reading.decode(found, self.position, self._batches):
+        for written in reading.decode(found, self.position, self._batches, self.skipped):
             # Moved first: whoever is told may look at it.
             self.position = written.end
             self._listener.committed(written.records)
@@ -164,8 +166,7 @@ class Following(Generic[M, R]):
             snapshot = self._snapshots.read()
             if snapshot is not None:
                 position = snapshot.next_offset
-                for record in snapshot.records:
-                    machine.apply(record)
+                self.skipped.apply_snapshot(machine, snapshot)
             try:
                 position = await self._replay(machine, position)
             except KafkaError as error:
@@ -183,8 +184,8 @@ class Following(Generic[M, R]):
             found = await reading.read(self._partition, position)
             if not found.buffers:
                 return max(position, found.high_watermark)
-            for written in reading.decode(found, position, self._batches):
-                for record in written.records:
-                    machine.apply(record)
+            for written in reading.decode(found, position, self._batches, self.skipped):
+                for record, offset in zip(written.records, written.offsets, strict=True):
+                    self.skipped.apply(machine, record, offset)
                 position = written.end
         return position

@@ -1,9 +1,13 @@
 """What the runtime asks of a state machine and of the way its records are written down."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from kompat.coordination.decision import Decision
+from kompat.errors import UnknownRecord
 from kompat.types import Millis, Offset
 
 R = TypeVar("R")
@@ -59,9 +63,26 @@ class Codec(Protocol[R]):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands in the place of a record that cannot be read."""
+
+    error: Exception
+
+
+def decoded(decode: Callable[[], R]) -> R | Unreadable:
+    """What a codec makes of a record. What a newer version wrote, and must not be skipped, is raised."""
+    try:
+        return decode()
+    except UnknownRecord:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever is in the bytes, what comes after them has to be read
+        return Unreadable(error)
+
+
 class BatchCodec(Protocol[R]):
     """Records as the batches of a log. Most are plain; some stand in a producer's name, or are its end markers."""
 
     def encode(self, records: Sequence[R], now: Millis) -> Iterable[bytearray]: ...
 
-    def decode(self, batch: memoryview) -> Iterator[tuple[Offset, R]]: ...
+    def decode(self, batch: memoryview) -> Iterator[tuple[Offset, R | Unreadable]]: ...

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from struct import error as StructError  # noqa: N812 - it is one
 from typing import Generic, TypeVar
 
-from kompat.coordination.machine import BatchCodec
+from kompat.coordination.machine import BatchCodec, Unreadable
+from kompat.coordination.skipped import Skipped
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log.partition import Isolation, Partition, ReadResult
 from kompat.protocol.records import read_header, split_batches
@@ -22,6 +24,7 @@ class Written(Generic[R]):
     """What one batch of the log says."""
 
     records: list[R]
+    offsets: list[Offset]  # of each of them
     end: Offset  # the next offset after it
     size: int
 
@@ -42,9 +45,25 @@ async def read(partition: Partition, position: Offset) -> ReadResult:
     return found
 
 
-def decode(found: ReadResult, position: Offset, batches: BatchCodec[R]) -> Iterator[Written[R]]:
-    """The records from a position on, batch by batch."""
+def decode(found: ReadResult, position: Offset, batches: BatchCodec[R], skipped: Skipped) -> Iterator[Written[R]]:
+    """The records from a position on, batch by batch, without those that cannot be read."""
     for batch in (batch for buffer in found.buffers for batch in split_batches(memoryview(buffer))):
         header = read_header(batch)
-        records = [record for offset, record in batches.decode(batch) if offset >= position]
-        yield Written(records, Offset(header.last_offset + 1), header.size)
+        records: list[R] = []
+        offsets: list[Offset] = []
+        try:
+            for offset, record in batches.decode(batch):
+                if offset < position:
+                    continue
+                if isinstance(record, Unreadable):
+                    skipped.skip(offset, record.error)
+                else:
+                    records.append(record)
+                    offsets.append(offset)
+        except (
+            KafkaError,
+            ValueError,
+            StructError,
+        ) as error:  # the batch itself is damaged: what is left of it is skipped
+            skipped.skip(Offset(header.last_offset), error)
+        yield Written(records, offsets, Offset(header.last_offset + 1), header.size)

@@ -20,6 +20,7 @@ from kompat.coordination import reading
 from kompat.coordination.batches import PlainBatches
 from kompat.coordination.decision import Decision
 from kompat.coordination.machine import BatchCodec, Codec, Machine, Patient, Snapshotting, Timed
+from kompat.coordination.skipped import Skipped
 from kompat.coordination.snapshots import Snapshots
 from kompat.coordination.timers import Alarm
 from kompat.errors import ErrorCode, KafkaError
@@ -71,6 +72,7 @@ class Runtime(Generic[M, R]):
         self._make = make
         self._batches: BatchCodec[R] = batches or PlainBatches(codec)
         self.partition = partition
+        self.skipped = Skipped(partition)
         self._clock = clock
         self._listener = listener
         self._ticked = ticked
@@ -141,7 +143,7 @@ class Runtime(Generic[M, R]):
         for batch in self._batches.encode(records, self._clock.now()):
             # All of a decision goes into one turn of the group commit: it is written as a whole or not at all.
             try:
-                appended = self.partition.append(memoryview(batch), origin=Origin.INTERNAL)
+                appended = self.partition.append(memoryview(batch), origin=Origin.OWNER)
             except KafkaError as error:
                 # A producer that was fenced has changed nothing. Else what the machine remembers besides its records,
                 # and whom it wanted to answer, has run ahead of the log: it is built anew.
@@ -235,8 +237,7 @@ class Runtime(Generic[M, R]):
         if snapshot is not None:
             position = snapshot.next_offset
             self._snapshot_size = snapshot.size
-            for record in snapshot.records:
-                machine.apply(record)
+            self.skipped.apply_snapshot(machine, snapshot)
         self._since_snapshot = 0
         while position < self.partition.log_end_offset:
             if position >= self.partition.high_watermark:
@@ -259,9 +260,9 @@ class Runtime(Generic[M, R]):
             return max(position, found.high_watermark)
         loop = asyncio.get_running_loop()
         pause = loop.time() + _TURN_SECONDS
-        for written in reading.decode(found, position, self._batches):
-            for record in written.records:
-                machine.apply(record)
+        for written in reading.decode(found, position, self._batches, self.skipped):
+            for record, offset in zip(written.records, written.offsets, strict=True):
+                self.skipped.apply(machine, record, offset)
             position = written.end
             self._since_snapshot += written.size
             if loop.time() > pause:
@@ -288,7 +289,7 @@ class Runtime(Generic[M, R]):
         # still there, and the next is due when the log has grown by as much again.
         with contextlib.suppress(KafkaError):
             self.partition.write_states([snapshot])
-            await self.partition.delete_records(end)
+            await self.partition.delete_records(end, origin=Origin.OWNER)
 
     # -- time ------------------------------------------------------------------------------------------------------
     def _next_deadline(self) -> Millis | None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from struct import Struct
 from typing import Generic, TypeVar
 
 from kompat.coordination.batches import encoded
-from kompat.coordination.machine import Codec
+from kompat.coordination.machine import Codec, Unreadable, decoded
 from kompat.errors import DamagedData, KafkaError
 from kompat.log.intake import StateWrite
 from kompat.log.store import PartitionStore
@@ -26,6 +27,7 @@ class Snapshot(Generic[R]):
     records: Sequence[R]
     next_offset: Offset  # the first that is not part of it
     size: int  # bytes
+    unreadable: Sequence[Exception] = ()  # why records of it cannot be read
 
 
 class Snapshots(Generic[R]):
@@ -43,11 +45,13 @@ class Snapshots(Generic[R]):
             batches = split_batches(memoryview(stored)[_NEXT_OFFSET.size :])
             for batch in batches:
                 check_batch(batch)
-            found = [self._codec.decode(each.key, each.value) for batch in batches for each in iterate(batch)]
+            found = [decoded(partial(self._codec.decode, r.key, r.value)) for batch in batches for r in iterate(batch)]
         except KafkaError as error:
             raise DamagedData(f"the snapshot of a log's state is not readable ({error}): restore a backup") from error
         offset = Offset(_NEXT_OFFSET.unpack_from(stored)[0])
-        return Snapshot([record for record in found if record is not None], offset, len(stored))
+        records = [record for record in found if record is not None and not isinstance(record, Unreadable)]
+        unreadable = [record.error for record in found if isinstance(record, Unreadable)]
+        return Snapshot(records, offset, len(stored), unreadable)
 
     def encode(self, records: Iterable[R], next_offset: Offset, now: Millis) -> StateWrite:
         """A new snapshot, to be written in place of the old one."""

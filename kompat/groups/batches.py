@@ -7,8 +7,10 @@ transaction's end is a control batch: so the log itself tells what is pending.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
+from kompat.coordination.machine import Unreadable, decoded
 from kompat.groups import record_codec
 from kompat.groups.records import EndTransaction, GroupRecord, OffsetCommit
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch, control_type, iterate, read_header
@@ -62,7 +64,7 @@ class GroupBatches:
             timestamp=now,
         )
 
-    def decode(self, batch: memoryview) -> Iterator[tuple[Offset, GroupRecord]]:
+    def decode(self, batch: memoryview) -> Iterator[tuple[Offset, GroupRecord | Unreadable]]:
         header = read_header(batch)
         producer = ProducerId(header.producer_id), ProducerEpoch(header.producer_epoch)
         if header.is_control:
@@ -73,10 +75,11 @@ class GroupBatches:
                 yield Offset(header.base_offset), marker
             return
         owner = producer if header.is_transactional else (NO_PRODUCER, ProducerEpoch(-1))
+        read = partial(record_codec.decode, producer_id=owner[0], producer_epoch=owner[1])
         for each in iterate(batch):
             if each.key is None:
                 continue
-            record = record_codec.decode(each.key, each.value, producer_id=owner[0], producer_epoch=owner[1])
+            record = decoded(partial(read, each.key, each.value))
             if record is not None:
                 yield Offset(each.offset), record
 

@@ -41,10 +41,7 @@ async def _answer(ctx: Context, topic: str, index: int, offset: int) -> Partitio
 
 async def _delete(ctx: Context, name: str, index: int, offset: int) -> Offset:
     ctx.services.authorizer.require(ctx, Operation.DELETE, Kind.TOPIC, name)
-    topic = ctx.services.cluster.topic(name)
     partition = partitions.find(ctx, name, index)
-    if topic is not None and topic.internal:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     return await partition.delete_records(Offset(offset))
 
 

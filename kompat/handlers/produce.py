@@ -20,7 +20,7 @@ from kompat.handlers.later import Later
 from kompat.handlers.produce_order import refusal
 from kompat.handlers.transactional_produce import Guard, admit, is_part
 from kompat.log.commit import Pending
-from kompat.log.partition import Appended, Partition
+from kompat.log.partition import Appended, Origin, Partition
 from kompat.log.validation import InvalidRecordsError
 from kompat.protocol.produce import (
     PartitionData,
@@ -108,6 +108,7 @@ async def _handle_in_turn(
                 try:
                     if data.records is not None and key not in denied:
                         partition = _partition(ctx, topic, data.index)
+                        partition.require_writable(Origin.CLIENT)  # before the transaction has it
                         guard = await _admitted(ctx, transactional_id, partition, data.records)
                         if guard is not None:
                             guards[key] = guard

@@ -89,13 +89,15 @@ class Logs:
         """Have this called with every partition that is opened from now on, but for private ones: to set its intake."""
         self._extend = extend
 
-    def open(self, log_id: LogId, topic: str, index: int, config: TopicConfig) -> Partition:
+    def open(
+        self, log_id: LogId, topic: str, index: int, config: TopicConfig, *, is_internal: bool = False
+    ) -> Partition:
         """The partition, recovered from the store; empty where the store has nothing of it."""
         known = self._by_id.get((log_id.topic_id, log_id.partition))
         if known is not None:
             return known
-        partition = self._recover(log_id, topic, index, config)
-        partition.meter = self._meters.topic(topic)
+        partition = self._recover(log_id, topic, index, config, is_internal=is_internal)
+        partition.meter = self._meters.topic(topic, is_internal=is_internal)
         self._by_id[log_id.topic_id, log_id.partition] = partition
         self._by_name[topic, index] = partition
         self._extend(partition)
@@ -106,13 +108,14 @@ class Logs:
 
         It says which of the others exist, so it must not lose what they keep.
         """
-        partition = self._recover(log_id, topic, index, config)
+        partition = self._recover(log_id, topic, index, config, is_internal=True)
         partition.store.keep_inline()
+        partition.meter = self._meters.private(topic)
         partition.store.is_vital = True  # a topic can be deleted on a full disk
         self._private.append(partition)
         return partition
 
-    def _recover(self, log_id: LogId, topic: str, index: int, config: TopicConfig) -> Partition:
+    def _recover(self, log_id: LogId, topic: str, index: int, config: TopicConfig, *, is_internal: bool) -> Partition:
         return Partition(
             log_id,
             topic,
@@ -124,6 +127,7 @@ class Logs:
             cache=self._cache,
             read_ahead=self._read_ahead,
             damages=self.damages,
+            is_internal=is_internal,
         )
 
     def drop(self, log_id: LogId) -> Pending:

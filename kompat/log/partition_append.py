@@ -28,7 +28,7 @@ class Appending(LogCore):
         self, records: Writable, *, origin: Origin = Origin.CLIENT, writes: Sequence[StateWrite] = ()
     ) -> Appended:
         """Judge, stamp in place and stage one batch, and states along. Its bytes are the log's from here on. Raises KafkaError."""
-        if self.is_dropped or self.replica is not None:
+        if self.is_dropped or self.replica is not None or self.is_internal:
             self._check_open(origin)
         now, config, state, intake = self._clock.now(), self.config, self.state, self.intake
         marker = heeded = None
@@ -76,8 +76,9 @@ class Appending(LogCore):
     def _check_open(self, origin: Origin) -> None:
         if self.is_dropped:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.require_writable(origin)
         if self.replica is not None:
-            self.replica.admit(internal=origin is Origin.INTERNAL)
+            self.replica.admit(internal=origin is not Origin.CLIENT)
 
     def _admit(self, header: BatchHeader) -> PastBatch | None:
         """Judge what a numbering producer sends; the batch that it repeats, where it does."""

@@ -20,6 +20,7 @@ from kompat.log.producers import Producers
 from kompat.log.read_ahead import ReadAhead
 from kompat.log.refusals import Refusals
 from kompat.log.replicated import Replicated
+from kompat.log.results import Origin
 from kompat.log.segments import Segment, Segments
 from kompat.log.store import PartitionStore
 from kompat.log.waiters import Waiters
@@ -59,6 +60,7 @@ class LogCore:
         "index",
         "intake",
         "is_dropped",
+        "is_internal",
         "last_stable_offset",
         "leader_epoch",
         "log_id",
@@ -82,8 +84,9 @@ class LogCore:
         cache: TailCache,
         read_ahead: ReadAhead | None = None,
         damages: Damages | None = None,
+        is_internal: bool = False,
     ) -> None:
-        """Recover the partition from its store."""
+        """Recover the partition from its store. `is_internal`: it is of a topic that only the broker writes to."""
         self.log_id = log_id
         self.topic = topic
         self.index = index
@@ -95,6 +98,7 @@ class LogCore:
         self._read_ahead = read_ahead or ReadAhead(limit=0)
         self.damages = damages or Damages()
         self.is_dropped = False
+        self.is_internal = is_internal
         self.intake: Intake | None = None  # set from above, where extensions are heeded
         self.demand: Demand | None = None  # set from above, while records are held back for those who ask
         self.replica: Replicated | None = None  # set from above, where there are other replicas of it
@@ -153,6 +157,11 @@ class LogCore:
         """From here on this broker writes in `epoch`."""
         self.leader_epoch = epoch
         self.state.epochs.assign(epoch, self.state.log_end_offset)
+
+    def require_writable(self, origin: Origin) -> None:
+        """The one gate to internal topics: INVALID_TOPIC_EXCEPTION for all but their owner, whichever way a write comes."""
+        if self.is_internal and origin is not Origin.OWNER:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot write to internal topic {self.topic}")
 
     # -- commit ----------------------------------------------------------------------------------------------------
     def _join_turn(self) -> Pending:

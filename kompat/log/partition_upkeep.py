@@ -11,6 +11,7 @@ from kompat.log import checkpoint, retention
 from kompat.log.cleaner import Cleaned, Dirty, dirty_part
 from kompat.log.commit import Pending
 from kompat.log.partition_core import Change, LogCore
+from kompat.log.results import Origin
 from kompat.log.retention import Plan
 from kompat.log.segments import Segment
 from kompat.log.store import Rewrite
@@ -22,8 +23,9 @@ ALL_COMMITTED = Offset(-1)  # in delete_records: up to the high watermark
 class Upkeep(LogCore):
     __slots__ = ()
 
-    async def delete_records(self, offset: Offset) -> Offset:
+    async def delete_records(self, offset: Offset, *, origin: Origin = Origin.CLIENT) -> Offset:
         """Move the log's start to `offset`: the new start. Its space goes when whole segments lie before it."""
+        self.require_writable(origin)
         target = self.high_watermark if offset == ALL_COMMITTED else offset
         if not 0 <= target <= self.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not within [0, {self.high_watermark}]")

@@ -11,10 +11,15 @@ from kompat.types import Buffer, LeaderEpoch, Millis, Offset
 
 
 class Origin(IntEnum):
-    """Who appends: what a client sends is judged, what the broker itself writes is trusted."""
+    """Who appends: what a client sends is judged, what the broker itself writes is trusted.
+
+    Only its owner appends to an internal topic. What the broker writes for clients (dead letters, delayed records, markers) goes
+    where clients say, and so is refused there as what they send is.
+    """
 
     CLIENT = 0
     INTERNAL = 1
+    OWNER = 2
 
 
 class Isolation(IntEnum):

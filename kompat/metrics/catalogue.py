@@ -31,6 +31,7 @@ _ROWS: Final = (
     ("kompat_topic_bytes_out_total", COUNTER, "topic", "Bytes of batches that consumers and members of share groups got."),
     ("kompat_topic_records_out_total", COUNTER, "topic", "Offsets that consumers and members of share groups were brought past: records, and gaps of compacted topics."),
     ("kompat_topic_log_bytes", GAUGE, "topic", "Bytes of batches in this broker's logs of the topic."),
+    ("kompat_unreadable_records_total", COUNTER, "topic", "Records of an internal topic that its coordinator could not read, and skipped."),
     # partitions
     ("kompat_partitions", GAUGE, "", "Partitions that this broker has a replica of."),
     ("kompat_leader_partitions", GAUGE, "", "Those among them that it leads."),

@@ -30,6 +30,8 @@ def gather(page: Page, meters: Meters) -> Iterator[None]:
         page.add("kompat_topic_bytes_out_total", topic.bytes_out, name)
         page.add("kompat_topic_records_out_total", topic.records_out, name)
         yield
+    for name, topic in list(meters.internal.items()):
+        page.add("kompat_unreadable_records_total", topic.records_unreadable, name)
 
 
 def error_name(code: int) -> str:

@@ -175,6 +175,8 @@ def _read_batches(body: Reader) -> tuple[StateBatch, ...]:
     def batch() -> StateBatch:
         first, last, state, count = body.int64(), body.int64(), body.int8(), body.int16()
         body.tags()
+        if not 0 <= first <= last:
+            raise ValueError(f"offsets {first} to {last} are no batch")
         return StateBatch(first, last, RecordState(state), count)
 
     return body.compact_array(batch)

@@ -3,7 +3,9 @@ import asyncio
 import pytest
 
 from kompat.coordination.decision import Decision
-from kompat.errors import DamagedData, ErrorCode, KafkaError
+from kompat.errors import DamagedData, ErrorCode, KafkaError, UnknownRecord
+from kompat.log.partition import Origin
+from kompat.protocol.records import Record, build_batch
 from tests.coordination.support import Added, Audience, Disk, Ledger, Node, runtime_on
 
 
@@ -299,3 +301,41 @@ async def test_a_caller_that_goes_away_does_not_stop_the_load() -> None:
 
     assert await runtime.run(lambda ledger: ledger.look("a")) == 1
     assert isinstance(runtime.machine, Ledger)
+
+
+async def test_records_that_cannot_be_read_or_applied_are_skipped_counted_once_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = Disk()
+    runtime = runtime_on(Node(disk))
+    await runtime.run(lambda ledger: ledger.add("a", 1))
+    forged = [
+        Record(0, 1, b"a", b"no number"),
+        Record(1, 1, b"a", b"2"),
+        Record(2, 1, b"a", b'"text"'),
+        Record(3, 1, b"\xff", b"1"),
+    ]
+    await runtime.partition.append(memoryview(build_batch(forged)), origin=Origin.OWNER).pending.wait()
+
+    again = runtime_on(Node(disk))
+    for _ in range(2):  # a log is read again when the lead changes
+        again.lead()
+        assert await again.run(lambda ledger: ledger.look("a")) == 3
+
+    assert await again.run(lambda ledger: ledger.add("a", 1)) == 4
+    assert again.partition.meter.records_unreadable == 3
+    assert len([each for each in caplog.records if "cannot be read" in each.message]) == 1
+
+
+async def test_a_record_of_a_newer_version_that_must_not_be_skipped_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = Disk()
+    await runtime_on(Node(disk)).run(lambda ledger: ledger.add("a", 1))
+
+    def refuse(*_: object) -> None:
+        raise UnknownRecord("written by a newer version")
+
+    monkeypatch.setattr("tests.coordination.support.LedgerCodec.decode", refuse)
+    with pytest.raises(UnknownRecord):
+        await runtime_on(Node(disk)).load()

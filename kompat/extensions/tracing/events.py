@@ -162,13 +162,19 @@ class TraceEvent:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-_FIELDS: Final = frozenset(field.name for field in fields(TraceEvent))
+_FIELDS: Final = {field.name: (str if "str" in str(field.type) else int, field.default) for field in fields(TraceEvent)}
 
 
 def decode(value: bytes | None) -> TraceEvent | None:
-    """None for what is no event: the topic can be written to by anybody who may."""
+    """None for what is no event: older versions let anybody write to the topic who may write."""
     try:
         found = json.loads(value or b"")
-        return TraceEvent(**{name: each for name, each in found.items() if name in _FIELDS})
-    except (ValueError, TypeError, AttributeError):
+        told = {name: each for name, each in found.items() if name in _FIELDS}
+        return TraceEvent(**told) if told["event"] in RANKS and all(map(_fits, told.items())) else None
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
+
+
+def _fits(told: tuple[str, object]) -> bool:
+    kind, default = _FIELDS[told[0]]
+    return type(told[1]) is kind or (told[1] is None and default is None)

@@ -197,7 +197,7 @@ class Recorder:
     def append(self, partition: Partition, batch: bytearray, names: Names) -> Pending:
         """Events of this broker, or of another one, with their index."""
         writes = [*index.writes(partition.log_end_offset, names), *self._removals(partition)]
-        return partition.append(memoryview(batch), origin=Origin.INTERNAL, writes=writes).pending
+        return partition.append(memoryview(batch), origin=Origin.OWNER, writes=writes).pending
 
     def _ended(self, done: Pending, records: Sequence[Record]) -> None:
         if done.error is not None:
