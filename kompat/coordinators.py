@@ -5,6 +5,7 @@ They know nothing of each other: that a transaction's end also settles offsets i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from kompat.clock import Clock
-from kompat.cluster import queue_rules
+from kompat.cluster import dead_letters, queue_rules
 from kompat.cluster.changes import Changes
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Topic
@@ -41,12 +42,12 @@ from kompat.txn.machine import TransactionMachine
 from kompat.txn.service import TransactionService
 from kompat.types import LeaderEpoch, LogId, Offset
 
+logger = logging.getLogger(__name__)
+
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
-DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 DEFAULT_DEAD_LETTER_TOPIC = "dlq.<topic>"  # of queues: share groups have none unless they ask for it
 RELEASE_BACKOFF = "kompat.share.release.backoff.ms"
-DEAD_LETTER_PREFIX = "dlq."
 
 
 class Coordinators:
@@ -62,6 +63,7 @@ class Coordinators:
         self._cluster = cluster
         self._logs = logs
         self._clock = clock
+        self._impossible: set[str] = set()  # dead-letter topics that cannot be, and were logged
         self._found: dict[str, tuple[Topic | None, Partitions]] = {}
         member = cluster.member
         self.courier = Courier(member.asking, logs, clock) if member is not None else None
@@ -239,7 +241,7 @@ class Coordinators:
             can_renew=setting("share.renew.acknowledge.enable"),
             backoff_ms=setting(RELEASE_BACKOFF),
             max_backoff_ms=setting("kompat.share.release.backoff.max.ms"),
-            has_dead_letters=bool(setting(DEAD_LETTER_TOPIC)),
+            has_dead_letters=bool(setting(dead_letters.SETTING)),
             receipt_backoff_ms=setting(RELEASE_BACKOFF) if is_set(RELEASE_BACKOFF) else DEFAULT_QUEUE_BACKOFF_MS,
             has_receipt_dead_letters=bool(self._dead_letter_topic_of(group_id)),
         )
@@ -247,9 +249,9 @@ class Coordinators:
 
     def _dead_letter_topic_of(self, group_id: str) -> str:
         """Where dead letters of the group go, if it has any; `<topic>` stands for the topic of the record."""
-        if not self._cluster.has_group_setting(group_id, DEAD_LETTER_TOPIC):
+        if not self._cluster.has_group_setting(group_id, dead_letters.SETTING):
             return DEFAULT_DEAD_LETTER_TOPIC
-        return str(self._cluster.group_setting(group_id, DEAD_LETTER_TOPIC))
+        return str(self._cluster.group_setting(group_id, dead_letters.SETTING))
 
     def _of_queue(self, group_id: str, settings: ShareSettings) -> ShareSettings:
         """A queue topic is a group of its own name, and says what it wants in its own settings."""
@@ -279,14 +281,22 @@ class Coordinators:
         return _here(self._partitions(found)) if found is not None else ()
 
     async def _letter_topic(self, group_id: str, topic: str) -> Topic | None:
-        """The dead-letter topic of a group's records from a topic. Those of dead letters would have no end."""
-        name = self._dead_letter_topic_of(group_id).replace("<topic>", topic)
-        if not name or name == topic or topic.startswith(DEAD_LETTER_PREFIX):
+        """The dead-letter topic of a group's records from a topic; None: there is none, or can be none."""
+        name = dead_letters.topic_for(self._dead_letter_topic_of(group_id), topic)
+        if name is None or self._is_impossible(name, group_id):
             return None
         refusals = await self._cluster.auto_create([name])
         if name in refusals:
             raise refusals[name]
         return self._cluster.topic(name)
+
+    def _is_impossible(self, name: str, group_id: str) -> bool:
+        """A name may become too long by the topic's, and older versions took every name. Records do not wait for such a topic."""
+        wrong = dead_letters.impossible(name)
+        if wrong is not None and name not in self._impossible:
+            logger.warning("records that group %s gives up have no dead letters: %s", group_id, wrong)
+            self._impossible.add(name)
+        return wrong is not None
 
     def _letter_post(self) -> LetterPost | None:
         return LetterPost(self._letter_topic, self.courier) if self.courier is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from kompat.cluster import names, queue_rules
+from kompat.cluster import dead_letters, internal, names, queue_rules
 from kompat.cluster.requests import ConfigChange, ConfigOp, ConfigReplacement
 from kompat.cluster.state import ClusterState, Resource, ResourceType
 from kompat.config import values
@@ -149,8 +149,10 @@ def _check(state: ClusterState, resource: Resource, wanted: Overrides, changed: 
     if resource.type is ResourceType.TOPIC:
         validate_topic_config(wanted, config)
         queue_rules.check_change(resource.name, overrides(state, resource), wanted)
+        internal.check_configs(resource.name, wanted)
     elif resource.type is ResourceType.GROUP:
         check_group_limits(wanted, config)
+        dead_letters.check(wanted, changed)
     elif resource.type is ResourceType.CLIENT_METRICS:
         _check_metrics(wanted)
     else:

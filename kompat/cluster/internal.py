@@ -1,8 +1,38 @@
 """The topics that the broker keeps its own state in."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from kompat.cluster import names
 from kompat.cluster.requests import NewTopic
 from kompat.config.broker import BrokerConfig
+from kompat.errors import ErrorCode, KafkaError
+
+# What their owners rely on: with other values records vanish that they need, or pile up for ever. An operator may set all else.
+REQUIRED: Final[Mapping[str, Mapping[str, str]]] = {
+    names.CONSUMER_OFFSETS: {"cleanup.policy": "compact"},
+    names.TRANSACTION_STATE: {"cleanup.policy": "compact"},
+    names.SHARE_GROUP_STATE: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
+    names.KOMPAT_TRACE: {"cleanup.policy": "delete"},
+}
+_DEFAULTS: Final = {"cleanup.policy": "delete", "retention.bytes": "-1"}  # of those that need not be set
+
+
+def mended(name: str, configs: Mapping[str, str]) -> dict[str, str]:
+    """The settings of an internal topic, with those put right that its owner relies on."""
+    wrong = {setting: value for setting, value in REQUIRED.get(name, {}).items() if _value(setting, configs) != value}
+    return {**configs, **wrong}
+
+
+def check_configs(name: str, configs: Mapping[str, str]) -> None:
+    """INVALID_CONFIG where somebody would change what the topic's owner relies on."""
+    for setting, value in REQUIRED.get(name, {}).items():
+        if _value(setting, configs) != value:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{setting} of internal topic {name} must be {value}")
+
+
+def _value(setting: str, configs: Mapping[str, str]) -> str | None:
+    return configs.get(setting, _DEFAULTS.get(setting))
 
 
 def internal_topic(name: str, config: BrokerConfig, brokers: int) -> NewTopic:

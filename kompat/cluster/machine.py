@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import TypeVar
 from uuid import UUID
 
-from kompat.cluster import acls, configs, moves, quotas, scram_users, topics
+from kompat.cluster import acls, configs, internal, moves, quotas, scram_users, topics
 from kompat.cluster.records import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -23,7 +23,7 @@ from kompat.cluster.records import (
     TopicDeleted,
 )
 from kompat.cluster.requests import ConfigChange, ConfigReplacement, MorePartitions, NewTopic, Reassignment
-from kompat.cluster.state import Broker, ClusterState, Topic
+from kompat.cluster.state import Broker, ClusterState, Resource, ResourceType, Topic
 from kompat.config.broker import BrokerConfig
 from kompat.coordination.decision import Decision
 from kompat.errors import ErrorCode, KafkaError
@@ -83,8 +83,10 @@ class ClusterMachine:
         config: BrokerConfig,
         down: Collection[NodeId] = (),
         validate_only: bool = False,
+        by_owner: bool = False,
     ) -> Decision[ClusterRecord, Outcomes[str]]:
-        """Each topic is created or refused on its own. `start`: the broker that partition 0 of the first one goes to."""
+        """Each topic is created or refused on its own. `start`: the broker that partition 0 of the first one goes to.
+        `by_owner`: internal topics may be among them."""
         if sum(topics.requested_partitions(new, config) for new, _ in wanted) > topics.MAX_PARTITIONS_PER_REQUEST:
             return Decision([], {new.name: topics.too_many() for new, _ in wanted})
         count = Counter(new.name for new, _ in wanted)
@@ -94,7 +96,7 @@ class ClusterMachine:
             try:
                 _refuse_duplicate(count[new.name])
                 topic = topics.plan_topic(
-                    self.state, new, topic_id, start=start, config=config, taken=created, down=down
+                    self.state, new, topic_id, start=start, config=config, taken=created, down=down, by_owner=by_owner
                 )
             except KafkaError as error:
                 outcomes[new.name] = error
@@ -195,6 +197,14 @@ class ClusterMachine:
                 if planned != configs.overrides(self.state, each.resource):
                     records.append(ConfigsSet(each.resource, planned))
         return Decision([] if validate_only else records, outcomes)
+
+    def mend_internal_topics(self) -> Decision[ClusterRecord, list[str]]:
+        """Put settings right that the owners of internal topics rely on, as when an older version let others make those: the
+        names of the topics that were wrong."""
+        found = ((topic, internal.mended(topic.name, topic.configs)) for topic in self.state.topics.values())
+        wrong = [(topic, configs) for topic, configs in found if configs != topic.configs]
+        records = [ConfigsSet(Resource(ResourceType.TOPIC, topic.name), configs) for topic, configs in wrong]
+        return Decision(records, [topic.name for topic, _ in wrong])
 
     def _plan_configs(self, wanted: ConfigChange | ConfigReplacement, config: BrokerConfig) -> dict[str, str]:
         if isinstance(wanted, ConfigChange):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,6 +40,8 @@ from kompat.types import LeaderEpoch, LogId, NodeId, Offset, ProducerId, TopicPa
 
 if TYPE_CHECKING:
     from kompat.cluster.member import Member
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["ClusterService", "PartitionState", "Topic"]
 
@@ -81,6 +84,7 @@ class ClusterService(SettingsView):
             self._following = Following(ClusterMachine, ClusterCodec(), self.log, self)
         self.member = member
         self._tidying: asyncio.Task[None] | None = None
+        self._mending: asyncio.Task[None] | None = None
         self._producer_ids = iter(range(0))
         self._watchers: list[Callable[[Changes], None]] = []
         self._allocating: asyncio.Task[None] | None = None
@@ -105,9 +109,15 @@ class ClusterService(SettingsView):
             self._tidying = asyncio.ensure_future(self._tidy(self.member))
             return
         await self._runtime.load()
-        await self._hosting.drop_leftovers({METADATA_LOG})
+        if not self._runtime.skipped.count:  # else what was skipped may be of a topic that is there
+            await self._hosting.drop_leftovers({METADATA_LOG})
         broker = Broker(NodeId(self._config.node_id), self._config["broker.rack"])
         await self._runtime.run(lambda machine: machine.join(broker, cluster_id=new_cluster_id()))
+        await self._mend()
+
+    async def _mend(self) -> None:
+        for name in await self._runtime.run(lambda machine: machine.mend_internal_topics()):
+            logger.warning("settings of internal topic %s were wrong, and are mended", name)
 
     async def _tidy(self, member: Member) -> None:
         """Only when all is known that was decided may what nobody knows of be removed."""
@@ -115,12 +125,14 @@ class ClusterService(SettingsView):
             with contextlib.suppress(KafkaError):
                 if await self.reach(Offset(await member.controller.ask("end")), _CATCH_UP):
                     break
-        await self._hosting.drop_leftovers({METADATA_LOG})
+        if self._following is not None and not self._following.skipped.count:
+            await self._hosting.drop_leftovers({METADATA_LOG})
 
     async def close(self) -> None:
-        if self._tidying is not None:
-            self._tidying.cancel()
-            await asyncio.gather(self._tidying, return_exceptions=True)
+        for task in (self._tidying, self._mending):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         if self.member is not None:
             await self.member.close()
         if self._following is not None:
@@ -203,15 +215,21 @@ class ClusterService(SettingsView):
 
     # -- topics ----------------------------------------------------------------------------------------------------
     async def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, by_owner: bool = False
     ) -> dict[str, Topic | KafkaError]:
-        """Each is created or refused on its own. With `validate_only` the topics that would be created."""
+        """Each is created or refused on its own. With `validate_only` the topics that would be created. `by_owner`: internal
+        topics may be among them."""
         self._logs.require_room()
         ided = [(new, uuid4()) for new in wanted]
         start = random.randrange(1 << 16)  # noqa: S311 - only spreads load
         outcomes = await self.run(
             lambda machine: machine.create_topics(
-                ided, start=start, config=self._config, down=self._down, validate_only=validate_only
+                ided,
+                start=start,
+                config=self._config,
+                down=self._down,
+                validate_only=validate_only,
+                by_owner=by_owner,
             )
         )
         if self.member is not None and not validate_only:
@@ -219,7 +237,14 @@ class ClusterService(SettingsView):
         return outcomes
 
     async def auto_create(self, wanted: Iterable[str]) -> dict[str, KafkaError]:
-        """Create the topics that do not exist; those that cannot be created, and why."""
+        """Create the topics that do not exist; those that cannot be created, and why. Internal ones are left to their owners."""
+        wanted = list(wanted)
+        absent = [name for name in wanted if names.is_internal(name) and name not in self.image.topics]
+        unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The broker makes its internal topics itself.")
+        refused = await self._make_missing(name for name in wanted if name not in absent)
+        return {**refused, **dict.fromkeys(absent, unknown)}
+
+    async def _make_missing(self, wanted: Iterable[str]) -> dict[str, KafkaError]:
         missing = [name for name in dict.fromkeys(wanted) if name not in self.image.topics]
         if self.member is not None and missing:
             refused = await self.member.controller.ask("create", missing)
@@ -228,7 +253,8 @@ class ClusterService(SettingsView):
         return await self._auto_create_here(missing)
 
     async def _auto_create_here(self, missing: Sequence[str]) -> dict[str, KafkaError]:
-        outcomes = await self.create_topics([self._default_topic(name) for name in missing]) if missing else {}
+        wanted = [self._default_topic(name) for name in missing]
+        outcomes = await self.create_topics(wanted, by_owner=True) if wanted else {}
         return {
             name: outcome
             for name, outcome in outcomes.items()
@@ -236,7 +262,7 @@ class ClusterService(SettingsView):
         }
 
     def _default_topic(self, name: str) -> NewTopic:
-        if names.is_internal(name):
+        if name in names.INTERNAL:
             return internal_topic(name, self._config, len(self.image.brokers))
         return NewTopic(name)
 
@@ -245,7 +271,7 @@ class ClusterService(SettingsView):
         known = self.topic(name)
         if known is not None:
             return known
-        refused = (await self.auto_create([name])).get(name)
+        refused = (await self._make_missing([name])).get(name)
         if refused is not None:
             raise refused
         known = self.topic(name)
@@ -304,6 +330,8 @@ class ClusterService(SettingsView):
     def leading(self, partition: Partition, epoch: LeaderEpoch) -> None:
         if partition is self.log:
             self._runtime.lead().add_done_callback(_look_at)
+            self._mending = asyncio.ensure_future(self._mend())
+            self._mending.add_done_callback(_look_at)
 
     def following(self, partition: Partition) -> None:
         if partition is self.log:

@@ -25,26 +25,30 @@ def plan_topic(
     config: BrokerConfig,
     taken: Collection[str] = (),
     down: Collection[NodeId] = (),
+    by_owner: bool = False,
 ) -> Topic:
-    """The topic as it will be. `taken`: names that the same request has given away already."""
-    _check_name(state, new.name, taken)
+    """The topic as it will be. `taken`: names that the same request has given away already. `by_owner`: the broker itself makes
+    one of its own topics."""
+    _check_name(state, new.name, taken, by_owner=by_owner)
     configs = plan_configs(new.configs, config)
     queue_rules.check_new(state, new.name, configs)
     assigned = _assign(state, new, start=start, config=config, down=down)
     return Topic(new.name, topic_id, placement.new_partitions(0, assigned, down), configs)
 
 
-def _check_name(state: ClusterState, name: str, taken: Collection[str]) -> None:
+def _check_name(state: ClusterState, name: str, taken: Collection[str], *, by_owner: bool) -> None:
     wrong = names.invalid_name(name)
     if wrong is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
-    if name == names.CLUSTER_METADATA:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if name in state.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if names.is_internal(name) and not (by_owner and name in names.INTERNAL):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if by_owner and name in names.INTERNAL:
+        return  # whatever somebody has called a topic: coordinators have to work
     key = names.folded(name)
     alike = state.colliding(name)
-    alike |= {other for other in taken if key is not None and names.folded(other) == key}
+    alike |= {other for other in (*taken, *names.INTERNAL) if key is not None and names.folded(other) == key}
     if alike:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, names.collision(name, alike))
 
@@ -99,6 +103,10 @@ def plan_partitions(
 ) -> tuple[PartitionState, ...]:
     """The partitions to add to a topic."""
     now = len(topic.partitions)
+    if topic.internal:  # keys have their place by the number of partitions: what they have would not be found again
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"The number of partitions of internal topic {topic.name} cannot be changed."
+        )
     added = more.count - now
     if added == 0:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")

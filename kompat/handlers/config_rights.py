@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kompat.cluster import dead_letters
 from kompat.cluster.authorizer import refusal
 from kompat.cluster.queue_rules import SOURCE
 from kompat.cluster.state import ResourceType
@@ -14,7 +15,6 @@ from kompat.errors import KafkaError
 from kompat.handlers.base import Context
 from kompat.security.acls import ANYTHING, CLUSTER_NAME, Kind, Operation
 
-DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 USUAL_DEAD_LETTERS = "dlq.<topic>"
 
 _OWN_RIGHTS: dict[int, Kind] = {ResourceType.TOPIC: Kind.TOPIC, ResourceType.GROUP: Kind.GROUP}
@@ -31,7 +31,7 @@ def change_denied(ctx: Context, asked: Any) -> KafkaError | None:
     error = denied(ctx, Operation.ALTER_CONFIGS, asked.resource_type, asked.resource_name)
     if error is None and asked.resource_type == ResourceType.GROUP:
         for config in asked.configs:
-            if config.name == DEAD_LETTERS and not _may_write(ctx, config.value):
+            if config.name == dead_letters.SETTING and not _may_write(ctx, config.value):
                 return refusal(Kind.TOPIC)
     return error
 

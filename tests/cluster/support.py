@@ -46,11 +46,15 @@ class Cluster:
         self.records += decision.records
         return decision.reply
 
-    def create(self, *new: NewTopic, start: int = 0, validate_only: bool = False) -> Topic | KafkaError:
+    def create(
+        self, *new: NewTopic, start: int = 0, validate_only: bool = False, by_owner: bool = False
+    ) -> Topic | KafkaError:
         """The outcome of the last one."""
         wanted = [(each, next(self._ids)) for each in new]
         found = self.do(
-            self.machine.create_topics(wanted, start=start, config=self.config, validate_only=validate_only)
+            self.machine.create_topics(
+                wanted, start=start, config=self.config, validate_only=validate_only, by_owner=by_owner
+            )
         )
         return found[new[-1].name]
 

@@ -17,7 +17,7 @@ from kompat.errors import DamagedData, KafkaError
 from kompat.types import NodeId
 from tests.cluster.support import Cluster, broker, changing, group, replacing, topic
 
-NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "c-d", "__consumer_offsets"])
+NAMES = st.sampled_from(["a", "b", "a.b", "a_b", "c-d", "__offsets"])
 SETTINGS = st.sampled_from(["retention.ms", "flush.ms", "segment.ms"])
 CODEC = ClusterCodec()
 

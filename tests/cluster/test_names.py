@@ -29,7 +29,8 @@ def test_names_collide_that_only_dots_and_underscores_tell_apart() -> None:
     assert collision("a_b", ["a.b"]) == "Topic 'a_b' collides with existing topic: a.b"
 
 
-def test_internal_topics_are_kafkas() -> None:
+def test_internal_topics_are_kafkas_and_all_whose_names_the_broker_keeps_for_itself() -> None:
     assert is_internal("__consumer_offsets")
-    assert not is_internal("__cluster_metadata")
+    assert is_internal("__cluster_metadata")
+    assert is_internal("__kompat_anything")
     assert not is_internal("__consumer_offsets2")

@@ -6,11 +6,13 @@ from uuid import uuid4
 
 import pytest
 
+from kompat.cluster.records import ConfigsSet
 from kompat.cluster.requests import MorePartitions, NewTopic
 from kompat.cluster.service import METADATA_LOG, ClusterService
 from kompat.cluster.state import Resource, ResourceType
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
+from kompat.coordination.decision import Decision
 from kompat.errors import ErrorCode, KafkaError
 from kompat.types import LogId, ProducerId
 from tests.cluster.support import (
@@ -88,15 +90,18 @@ async def test_the_metadata_log_is_no_topic(service: ClusterService, node: Node)
     assert node.logs.find_by_id(METADATA_LOG.topic_id, 0) is None
 
 
-async def test_topics_are_created_on_demand_and_internal_ones_as_they_must_be(service: ClusterService) -> None:
-    outcome = await service.auto_create(["t", "a b", "__consumer_offsets", "t"])
+async def test_topics_are_created_on_demand_but_internal_ones_by_their_owner_alone(service: ClusterService) -> None:
+    outcome = await service.auto_create(["t", "a b", "__consumer_offsets", "__kompat_mine", "t"])
 
-    assert list(outcome) == ["a b"]
-    assert outcome["a b"].code is ErrorCode.INVALID_TOPIC_EXCEPTION
-    offsets = service.topic("__consumer_offsets")
-    assert offsets is not None
+    assert {name: error.code for name, error in outcome.items()} == {
+        "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "__kompat_mine": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert service.topic("__consumer_offsets") is None
+    offsets = await service.ensure_internal_topic("__consumer_offsets")
     assert offsets.configs["cleanup.policy"] == "compact"
-    assert await service.auto_create(["t"]) == {}
+    assert await service.auto_create(["t", "__consumer_offsets"]) == {}
 
 
 async def test_two_who_need_an_internal_topic_at_once_get_the_same(service: ClusterService) -> None:
@@ -106,12 +111,28 @@ async def test_two_who_need_an_internal_topic_at_once_get_the_same(service: Clus
     assert len(first.partitions) == 50
 
 
-async def test_an_internal_topic_that_cannot_be_made_is_an_error(service: ClusterService, disk: Disk) -> None:
-    await create(service, "__consumer.offsets")
+async def test_nobody_can_take_a_name_that_keeps_an_internal_topic_from_being_made(service: ClusterService) -> None:
+    outcomes = await service.create_topics([NewTopic("__consumer.offsets"), NewTopic("__consumer_offsets")])
 
-    with pytest.raises(KafkaError) as raised:
-        await service.ensure_internal_topic("__consumer_offsets")
-    assert raised.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert {name: outcome.code for name, outcome in outcomes.items() if isinstance(outcome, KafkaError)} == {
+        "__consumer.offsets": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "__consumer_offsets": ErrorCode.INVALID_REQUEST,
+    }
+    assert (await service.ensure_internal_topic("__consumer_offsets")).name == "__consumer_offsets"
+
+
+async def test_settings_that_an_owner_relies_on_are_mended_when_the_broker_starts(service: ClusterService) -> None:
+    await service.ensure_internal_topic("__consumer_offsets")
+    record = ConfigsSet(
+        Resource(ResourceType.TOPIC, "__consumer_offsets"), {"cleanup.policy": "delete", "segment.bytes": "2097152"}
+    )
+    await service.run(lambda machine: Decision([record], None))
+
+    await service.start()
+
+    topic = service.topic("__consumer_offsets")
+    assert topic is not None
+    assert topic.configs == {"cleanup.policy": "compact", "segment.bytes": "2097152"}
 
 
 async def test_the_metadata_offset_moves_with_every_change(service: ClusterService) -> None:

@@ -234,7 +234,7 @@ def test_a_topic_that_is_to_grow_twice_does_not_grow() -> None:
 )  # fmt: skip
 def test_internal_topics_are_made_as_kafka_makes_them_on_one_broker(name: str, configs: dict[str, str]) -> None:
     cluster = Cluster()
-    topic = created(cluster.create(internal_topic(name, cluster.config, 1)))
+    topic = created(cluster.create(internal_topic(name, cluster.config, 1), by_owner=True))
 
     assert topic.internal
     assert len(topic.partitions) == 50

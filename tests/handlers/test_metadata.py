@@ -124,6 +124,7 @@ def test_clients_are_sent_to_the_advertised_address() -> None:
 
 
 def test_internal_topics_are_told_apart(ask: Asker) -> None:
+    ask("FindCoordinator", 4, key_type=0, coordinator_keys=["g"])
     [topic] = ask("Metadata", 12, topics=[{"name": "__consumer_offsets"}], allow_auto_topic_creation=True).topics
 
     assert topic.is_internal is True

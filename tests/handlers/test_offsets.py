@@ -137,7 +137,7 @@ def test_topics_that_only_compact_lose_no_records(ask: Asker) -> None:
 
 
 def test_internal_topics_lose_no_records(ask: Asker) -> None:
-    ask("Metadata", 12, topics=[{"name": "__consumer_offsets"}], allow_auto_topic_creation=True)
+    ask("FindCoordinator", 4, key_type=0, coordinator_keys=["g"])
 
     assert delete(ask, "__consumer_offsets", -1) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
 
