@@ -21,6 +21,7 @@ from kompat.share.machine.claims import Said
 from kompat.share.machine.messages import AckBatch, Acquired, Dead, Found, Outcome, RecordState, Span, Update, Want
 from kompat.share.machine.order import Moment, Order
 from kompat.share.machine.partition import SharePartition
+from kompat.share.machine.passed import Passed
 from kompat.share.machine.runs import Run
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.machine.state import ShareStateMachine, Stored
@@ -64,7 +65,9 @@ class LivePartition:
         on_dead: Callable[[LivePartition, Sequence[Dead]], None],
         on_fenced: Callable[[LivePartition], None],
         events: ShareEvents = SILENT,
+        passed: Passed | None = None,
     ) -> None:
+        """`passed`: what is known from an earlier use of it."""
         self.key = key
         self.log = log
         self.order = order
@@ -79,7 +82,7 @@ class LivePartition:
         self._waiters: Waiters[LivePartition] = Waiters()
         self._alarm = Alarm(self._steady, self._next_deadline, self._ring)
         self.state_epoch = stored.state_epoch  # moves where somebody lets the group begin anew
-        self.machine = SharePartition(stored.start_offset, stored.batches)
+        self.machine = SharePartition(stored.start_offset, stored.batches, passed)
         self.reasons: dict[int, str] = {}  # why records were rejected, until their letters are written
         self.is_fenced = False
         self.is_reading = False  # somebody waits for the disk: others would only read the same

@@ -28,6 +28,7 @@ from kompat.share.homes import Elsewhere, Homes, Keeper
 from kompat.share.live import LivePartition
 from kompat.share.machine.messages import AckBatch, Dead
 from kompat.share.machine.order import ByOffset, Order
+from kompat.share.machine.passed import MOST_RUNS_UNUSED, Passed
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.machine.state import Fence, ShareStateMachine
 from kompat.share.offset_reset import initial_offset
@@ -39,6 +40,7 @@ from kompat.share.sessions import ShareSession, ShareSessions
 logger = logging.getLogger(__name__)
 
 MOST_SETTINGS = 10_000  # of groups, remembered
+MOST_PASSED = 1_000  # share partitions that nobody uses, and of whose last records it is known how they ended
 MOST_LIVE = 1_000  # share partitions in memory before those are looked for that nobody uses
 RESUME_SECONDS = 5.0  # between two looks for dead letters that nobody writes, where there are several brokers
 
@@ -85,6 +87,7 @@ class ShareService:
         self.homes = Homes(self._shards, clock, elsewhere)
         self._live: dict[ShareKey, LivePartition] = {}
         self._most_live = MOST_LIVE
+        self._passed: dict[ShareKey, tuple[int, int, Passed]] = {}  # of those that nobody uses, with their epochs
         self._loading: dict[ShareKey, list[Loaded]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.sessions = ShareSessions(max_sessions)
@@ -212,7 +215,8 @@ class ShareService:
 
     def _retire(self, live: LivePartition, _: Pending) -> None:
         """Let it take no room while its group has no members."""
-        if live.is_idle and not self.sessions.has_members(live.key.group_id):
+        if live.is_idle and not live.is_fenced and not self.sessions.has_members(live.key.group_id):
+            self._remember(live)
             live.fence()
 
     # -- share partitions ------------------------------------------------------------------------------------------
@@ -303,6 +307,7 @@ class ShareService:
             on_dead=self._bury,
             on_fenced=self._dropped,
             events=self._events,
+            passed=self._still_known(key, stored.state_epoch, epoch),
         )
         dead = live.machine.archiving(live.settings)
         if dead:
@@ -319,6 +324,18 @@ class ShareService:
     def _dropped(self, live: LivePartition) -> None:
         if self._live.get(live.key) is live:
             del self._live[live.key]
+
+    def _remember(self, live: LivePartition) -> None:
+        """How its last records ended, for whoever says something of them late."""
+        live.machine.passed.shrink(MOST_RUNS_UNUSED)
+        self._passed[live.key] = live.state_epoch, live.log.leader_epoch, live.machine.passed
+        if len(self._passed) > MOST_PASSED:
+            del self._passed[next(iter(self._passed))]
+
+    def _still_known(self, key: ShareKey, state_epoch: int, leader_epoch: int) -> Passed | None:
+        """A group that has begun anew may be given the same records again; so may one that another broker has led."""
+        *epochs, passed = self._passed.pop(key, (None, None, None))
+        return passed if epochs == [state_epoch, leader_epoch] else None
 
     # -- dead letters ----------------------------------------------------------------------------------------------
     def _bury(self, live: LivePartition, dead: Sequence[Dead]) -> None:

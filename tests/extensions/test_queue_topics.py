@@ -215,7 +215,7 @@ async def test_an_accept_may_be_repeated_but_not_taken_back(house: House) -> Non
     [a] = await Reader(house, "work").take(1)
     await house.acknowledge("work", "accept", ack_id(a))
     await house.acknowledge("work", "accept", ack_id(a))
-    with pytest.raises(InvalidRecordsError, match="done with"):
+    with pytest.raises(InvalidRecordsError, match="was accepted"):
         await house.acknowledge("work", "release", ack_id(a))
 
 

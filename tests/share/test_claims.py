@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -14,6 +15,7 @@ from kompat.share.machine import claims
 from kompat.share.machine.claims import Said
 from kompat.share.machine.messages import AckType, AcquireMode, Found, RecordState, StateBatch, Update, Want
 from kompat.share.machine.partition import SharePartition
+from kompat.share.machine.passed import MOST_RUNS, Passed
 from kompat.share.machine.settings import ShareSettings
 from kompat.types import Millis, Offset
 
@@ -44,6 +46,7 @@ class Receipts(RuleBasedStateMachine):
         self.locks = 0
         self.stored: dict[int, StateBatch] = {}
         self.start = 0
+        self.forgotten = 0
 
     # -- what is done ----------------------------------------------------------------------------------------------
     @rule(count=st.integers(1, 5))
@@ -94,8 +97,8 @@ class Receipts(RuleBasedStateMachine):
             return True if entry.lock == said.member else None
         if entry.state == AVAILABLE:
             return True if entry.deliveries <= said.deliveries else None
-        if said.offset < self.machine.start_offset:
-            return False if said.kind in (AckType.ACCEPT, AckType.REJECT) else None
+        if said.offset < self.forgotten:  # only that it is done with is known
+            return False if said.kind is AckType.ACCEPT else None
         same = AckType.ACCEPT if entry.state == ACCEPTED else AckType.REJECT
         return False if said.kind is same else None
 
@@ -137,6 +140,7 @@ class Receipts(RuleBasedStateMachine):
     def crash(self) -> None:
         """What was held is not held any more; receipts are still with their holders."""
         self.machine = SharePartition(Offset(self.start), list(self.stored.values()))
+        self.forgotten = self.start
         for entry in self.model:
             entry.state, entry.deliveries = entry.persisted
             entry.lock, entry.until = "", 0
@@ -187,3 +191,41 @@ def test_words_about_records_that_nobody_was_given_do_not_fill_the_memory(monkey
 
     assert machine.fragments == 10
     assert claims.settle(machine, [said[0]], SETTINGS, Millis(1)).update is None  # it is known, and no news
+
+
+@pytest.mark.parametrize(("first", "then"), [(AckType.ACCEPT, AckType.REJECT), (AckType.REJECT, AckType.ACCEPT)])
+def test_of_two_words_about_one_delivery_only_the_first_counts_also_when_the_start_has_passed_it(
+    first: AckType, then: AckType
+) -> None:
+    machine = SharePartition(Offset(0))
+    word = Said(0, "lock", 1, first)
+    settings = replace(SETTINGS, has_dead_letters=False)
+    claims.settle(machine, [word], settings, Millis(1))
+    assert machine.start_offset == 1
+
+    with pytest.raises(KafkaError, match="was accepted" if first is AckType.ACCEPT else "was given up"):
+        claims.settle(machine, [word._replace(kind=then)], settings, Millis(1))
+
+    assert claims.settle(machine, [word], settings, Millis(1)).update is None  # the same again: an answer was lost
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=40), st.integers(0, 60))
+def test_what_is_known_of_passed_records_is_right_or_nothing(ends: list[tuple[int, bool]], cut: int) -> None:
+    passed, model = Passed(), dict[int, bool]()
+    for size, is_accepted in ends:
+        passed.add(len(model), len(model) + size - 1, is_accepted=is_accepted)
+        model |= {len(model) + each: is_accepted for each in range(size)}
+    passed.cut(cut)
+    assert [passed.was_accepted(offset) for offset in range(130)] == [
+        model.get(offset) if offset < cut else None for offset in range(130)
+    ]
+
+
+def test_only_the_newest_passed_records_are_remembered() -> None:
+    passed = Passed()
+    for offset in range(3 * MOST_RUNS):
+        passed.add(offset, offset, is_accepted=offset % 2 == 0)
+
+    assert passed.was_accepted(0) is None
+    assert passed.was_accepted(3 * MOST_RUNS - 1) is False
+    assert len(passed._firsts) <= MOST_RUNS

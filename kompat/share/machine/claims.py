@@ -38,9 +38,7 @@ def judge(machine: SharePartition, said: Said, settings: ShareSettings) -> bool:
     if said.kind is AckType.RENEW and not settings.can_renew:
         raise _stale("this group's settings do not allow to renew a lock")
     if said.offset < machine.start_offset:
-        if said.kind in (AckType.ACCEPT, AckType.REJECT):
-            return False
-        raise _stale(f"the record at offset {said.offset} is done with")
+        return _judge_again(said, machine.passed.was_accepted(said.offset))
     run = machine.at(said.offset)
     if run is None:
         return _can_remember(machine)
@@ -52,10 +50,18 @@ def judge(machine: SharePartition, said: Said, settings: ShareSettings) -> bool:
         if run.deliveries <= said.deliveries:
             return True
         raise _stale(f"the record at offset {said.offset} has been delivered again")
-    is_accepted = run.state is RecordState.ACKNOWLEDGED
-    if said.kind is (AckType.ACCEPT if is_accepted else AckType.REJECT):
+    return _judge_again(said, run.state is RecordState.ACKNOWLEDGED)
+
+
+def _judge_again(said: Said, is_accepted: bool | None) -> bool:
+    """Of a record that is done with. Where nobody knows any more how, as after a restart, it is true that it will not come again,
+    but not that it has a dead letter."""
+    if said.kind is AckType.ACCEPT and is_accepted is not False:
         return False
-    raise _stale(f"the record at offset {said.offset} was {'accepted' if is_accepted else 'given up'}")
+    if said.kind is AckType.REJECT and is_accepted is False:
+        return False
+    how = {True: "accepted", False: "given up", None: "done with before"}[is_accepted]
+    raise _stale(f"the record at offset {said.offset} was {how}")
 
 
 def _can_remember(machine: SharePartition) -> bool:

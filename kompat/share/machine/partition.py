@@ -28,6 +28,7 @@ from kompat.share.machine.messages import (
     Want,
     joined,
 )
+from kompat.share.machine.passed import Passed
 from kompat.share.machine.picking import Picker
 from kompat.share.machine.runs import Run, Runs
 from kompat.share.machine.settings import ShareSettings
@@ -39,9 +40,11 @@ _ACKNOWLEDGED, _ARCHIVED, _ARCHIVING = RecordState.ACKNOWLEDGED, RecordState.ARC
 
 
 class SharePartition:
-    def __init__(self, start_offset: Offset, batches: Iterable[StateBatch] = ()) -> None:
-        """As it was persisted."""
+    def __init__(self, start_offset: Offset, batches: Iterable[StateBatch] = (), passed: Passed | None = None) -> None:
+        """As it was persisted. `passed`: what is still known of records before the start."""
         self.start_offset = start_offset
+        self.passed = passed or Passed()
+        self.passed.cut(start_offset)
         self._runs = Runs()
         self._timers = Timers()
         self._offsets = [0] * len(RecordState.__members__)  # tracked, by state
@@ -371,6 +374,7 @@ class SharePartition:
             if run.first > self.start_offset or not (run.state is _ACKNOWLEDGED or run.state is _ARCHIVED):
                 break
             self._offsets[run.state] -= run.size
+            self.passed.add(run.first, run.last, is_accepted=run.state is _ACKNOWLEDGED)
             self.start_offset = Offset(run.last + 1)
             passed += 1
         self._runs.remove(0, passed)
