@@ -7,9 +7,11 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from kompat._native import whole_batches
 from kompat.cli.command import CommandError
 from kompat.errors import DamagedData, KafkaError
 from kompat.log import keys
@@ -17,12 +19,13 @@ from kompat.log.checkpoint import LogState
 from kompat.log.checkpoint import load as load_checkpoint
 from kompat.log.database import FAMILIES, translated
 from kompat.log.valuelog import file_name
-from kompat.protocol.records import BatchHeader, check_batch, iterate, read_header
+from kompat.protocol.records import BatchHeader, iterate, read_header
 from kompat.types import LogId
 
 METADATA: Final = LogId(UUID(int=1), 0)
 METADATA_NAME: Final = "__cluster_metadata"
 KEYS_AT_ONCE: Final = 10_000
+FURTHEST: Final = 1 << 40  # offsets that are looked through for the end of a damaged block
 _HEADER_BYTES: Final = 61
 
 
@@ -172,8 +175,32 @@ class DataDirectory:
             found = self._found(log, iterator.key(), iterator.value())
             if found.head.last_offset >= offset:
                 yield found
+            offset = max(offset, found.head.last_offset + 1)
             iterator.next()
-        self._checked(iterator)
+        fault = _fault(iterator)
+        if fault is not None:
+            damaged = self._damaged_block(prefix, offset, fault)
+            yield damaged
+            yield from self.batches(log, damaged.head.last_offset + 1)
+
+    def _damaged_block(self, prefix: bytes, offset: int, fault: str) -> Found:
+        """A block of the database holds many small batches. Raises CommandError where all that follows is damaged."""
+        bad, step = offset, 1
+        while not self._is_readable(prefix, bad + step):
+            bad, step = bad + step, 2 * step
+            if step > FURTHEST:
+                raise CommandError(fault)
+        good = bad + step
+        while good - bad > 1:
+            middle = (bad + good) // 2
+            bad, good = (bad, middle) if self._is_readable(prefix, middle) else (middle, good)
+        head = keys.Head(keys.INLINE, 0, good - 1, 0, -1)
+        return Found(offset, head, None, "db", f"a block of the database is damaged: {fault}")
+
+    def _is_readable(self, prefix: bytes, offset: int) -> bool:
+        iterator = self._families["batches"].iter()
+        iterator.seek(prefix + keys.number(offset))
+        return iterator.valid() or _fault(iterator) is None
 
     def _found(self, log: LogId, key: bytes, value: bytes) -> Found:
         head, base = keys.head(value), keys.number_at_end(key)
@@ -223,6 +250,15 @@ class _States:
         return self._directory.states(self._log, prefix)
 
 
+def _fault(iterator: Any) -> str | None:
+    """Why an iterator has ended; None: there is no more."""
+    try:
+        iterator.status()
+    except Exception as error:  # noqa: BLE001 - RocksDB has no other
+        return str(error)
+    return None
+
+
 def fault_of(content: bytes | None, base: int, head: keys.Head) -> str | None:
     """What contradicts what in a batch."""
     if content is None:
@@ -232,11 +268,15 @@ def fault_of(content: bytes | None, base: int, head: keys.Head) -> str | None:
     header = read_header(content)
     if header.base_offset != base or header.last_offset != head.last_offset:
         return f"it says that it is {header.base_offset} to {header.last_offset}, and is filed as {base} to {head.last_offset}"
-    try:
-        if header.record_count:
-            check_batch(content)
+    if whole_batches(content) != len(content):
+        return "its bytes are not what its checksum says"
+    try:  # as a reader does: offsets may be missing, where records were compacted away or wait for their time
+        offsets = [record.offset for record in iterate(content)] if header.record_count else []
     except KafkaError as error:
         return str(error)
+    is_rising = all(one < other for one, other in pairwise(offsets))
+    if offsets and not (is_rising and base <= offsets[0] and offsets[-1] <= head.last_offset):
+        return f"its records have offsets {offsets[0]} to {offsets[-1]}, and should have {base} to {head.last_offset}"
     return None
 
 

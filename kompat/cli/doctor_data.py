@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from kompat.cli.command import CommandError
-from kompat.cli.data_dir import DataDirectory, holder
+from kompat.cli.data_dir import DataDirectory, Found, holder
 from kompat.cli.findings import Finding, Level, fine, warning, wrong
 from kompat.cli.output import size_text, time_text
 from kompat.cli.progress import Progress
@@ -164,14 +164,21 @@ def _write_ahead_log(path: Path) -> Iterator[Finding]:
 def _contents(directory: str, *, is_strict: bool) -> Iterator[Finding]:
     try:
         with DataDirectory(directory, is_strict=is_strict) as data:
-            with Progress("reading keys") as progress:
-                for count in data.read_all():
-                    progress.to(count)
-            yield fine("database", f"it opens, and all of its {count} keys can be read")
+            yield _keys(data)
             yield from _logs(data)
     except CommandError as error:
         is_closed = "Permission denied" in str(error)
         yield wrong("database", str(error), _own(Path(directory)) if is_closed else "restore the directory from a copy")
+
+
+def _keys(data: DataDirectory) -> Finding:
+    try:
+        with Progress("reading keys") as progress:
+            for count in data.read_all():
+                progress.to(count)
+    except CommandError as error:
+        return wrong("database", str(error), "restore the directory from a copy")
+    return fine("database", f"it opens, and all of its {count} keys can be read")
 
 
 def _logs(data: DataDirectory) -> Iterator[Finding]:
@@ -186,7 +193,7 @@ def _logs(data: DataDirectory) -> Iterator[Finding]:
                 batches, size = batches + 1, size + batch.head.size
                 newest = max(newest, batch.head.max_timestamp)
                 if batch.fault is not None:
-                    faults.append(f"{named} at offset {batch.base_offset}: {batch.fault}")
+                    faults.append(f"{named} at offset {_span(batch)}: {batch.fault}")
                 elif batch.base_offset <= end:
                     faults.append(f"{named} at offset {batch.base_offset}: it overlaps the batch before it")
                 end = batch.head.last_offset
@@ -199,6 +206,11 @@ def _logs(data: DataDirectory) -> Iterator[Finding]:
     if not faults:
         yield fine("records", f"{batches} batches of {len(partitions)} partitions are whole ({size_text(size)})")
     yield _newest(newest)
+
+
+def _span(batch: Found) -> str:
+    first, last = batch.base_offset, batch.head.last_offset
+    return f"{first}" if first == last else f"{first} to {last}"
 
 
 def _told(faults: list[str]) -> Iterator[Finding]:

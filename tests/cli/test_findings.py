@@ -13,7 +13,7 @@ from kompat.cli.data_dir import fault_of
 from kompat.cli.decoding import HIDDEN, decoded, plain
 from kompat.cli.findings import fine, is_well, lines, warning, wrong
 from kompat.log.keys import INLINE, Head
-from kompat.protocol.records import Record, build_batch
+from kompat.protocol.records import Record, build_batch, empty_batch, keep_records, read_header
 from kompat.security.scram import Credential
 
 FOUND = [fine("disk", "enough"), warning("clock", "odd", "look at it"), wrong("lock", "broken", "mend it")]
@@ -42,7 +42,21 @@ def test_what_makes_a_batch_damaged() -> None:
     assert "not where" in str(fault_of(None, 7, head))
     assert "bytes" in str(fault_of(batch[:-1], 7, head))
     assert "filed as 8" in str(fault_of(batch, 8, head))
-    assert fault_of(batch[:-1] + b"\xff", 7, head) is not None
+    assert "checksum" in str(fault_of(batch[:-1] + b"\xff", 7, head))
+
+
+def test_a_batch_of_which_records_were_compacted_away_or_wait_for_their_time_is_whole() -> None:
+    records = [Record(7 + i, 1, b"k%d" % i, b"v") for i in range(5)]
+    whole = build_batch(records, base_offset=7)
+    for kept in ({8, 10}, {11}, {7}):
+        left = keep_records(whole, lambda record, kept=kept: record.offset in kept)
+        assert left is not None
+        assert fault_of(bytes(left), 7, Head(INLINE, 0, 11, len(left), 1)) is None
+    shell = bytes(empty_batch(read_header(whole)))
+    assert fault_of(shell, 7, Head(INLINE, 0, 11, len(shell), 1)) is None
+    marked = keep_records(whole, lambda _: True, delete_horizon=5)
+    assert marked is not None
+    assert fault_of(bytes(marked), 7, Head(INLINE, 0, 11, len(marked), 1)) is None
 
 
 def test_the_brokers_own_records_are_told_in_words() -> None:
