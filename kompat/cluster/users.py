@@ -19,14 +19,13 @@ from kompat.config.broker import BrokerConfig
 from kompat.errors import ConfigError, ErrorCode, KafkaError
 from kompat.security import scram
 from kompat.security.first_users import FirstUser, parse_first_users
-from kompat.security.scram import Credential, Mechanism
+from kompat.security.scram import Credential, Mechanism, Shape
 
 log = logging.getLogger(__name__)
 
 FIRST = "kompat.bootstrap.scram"
 THREADS = 2  # a storm of logins must not take all cores from those who are in
 REMEMBERED = 256
-SALT_BYTES = 24
 NO_MATTER = Mechanism.SCRAM_SHA_256
 # There is no controller, or it is one that is still starting and does not know this question yet.
 NOT_YET = (ErrorCode.NOT_CONTROLLER, ErrorCode.UNSUPPORTED_VERSION)
@@ -35,11 +34,44 @@ PAUSE = 0.2  # seconds, before it is asked again
 T = TypeVar("T")
 
 
+class StandIns:
+    """Credentials for users that do not exist.
+
+    They are made of a secret and in the shapes of those that do. The secret comes from the credentials themselves: every broker of the
+    cluster has the same, before and after a restart, and nobody else knows it. Salts that differ from broker to broker would tell."""
+
+    def __init__(self, secret: bytes) -> None:
+        """`secret`: as long as there is nobody."""
+        self._own_secret = self._secret = secret
+        self._shapes: dict[Mechanism, list[Shape]] = {}
+        self._version: object = None
+
+    def of(
+        self, mechanism: Mechanism, user: str, known: Mapping[str, Mapping[Mechanism, Credential]], version: object
+    ) -> Credential:
+        """`version` changes whenever `known` does."""
+        if version != self._version:
+            self._version = version
+            self._learn(known)
+        return scram.stand_in(mechanism, self._secret, user, self._shapes.get(mechanism, ()))
+
+    def _learn(self, known: Mapping[str, Mapping[Mechanism, Credential]]) -> None:
+        shapes: dict[Mechanism, set[Shape]] = {}
+        hashed = hashlib.sha256()
+        for name in sorted(known):
+            for mechanism, credential in sorted(known[name].items()):
+                hashed.update(credential.server_key)
+                shapes.setdefault(mechanism, set()).add(scram.shape_of(credential))
+        self._secret = hashed.digest() if known else self._own_secret
+        self._shapes = {mechanism: sorted(found) for mechanism, found in shapes.items()}
+
+
 class Users:
     def __init__(self, cluster: ClusterService) -> None:
         self._cluster = cluster
         self._pool: ThreadPoolExecutor | None = None  # until somebody needs it
         self._secret = secrets.token_bytes(32)
+        self._stand_ins = StandIns(self._secret)
         # Passwords that were right, as hashes under a key that ends with this process: callers over HTTP show theirs with
         # every request. What is remembered counts for one credential only.
         self._proved: dict[tuple[str, bytes], Credential] = {}
@@ -64,7 +96,11 @@ class Users:
     def credential(self, mechanism: Mechanism, user: str) -> Credential:
         """One that no password fits, where there is none: strangers do not learn who exists."""
         known = self.credentials(user).get(mechanism)
-        return known if known is not None else scram.stand_in(mechanism, self._secret, user)
+        return (
+            known
+            if known is not None
+            else self._stand_ins.of(mechanism, user, self._known, self._cluster.metadata_offset)
+        )
 
     def describe(self, names: Sequence[str] | None) -> dict[str, Mapping[Mechanism, Credential] | KafkaError]:
         """Of the users asked for, or of all."""
@@ -109,7 +145,7 @@ class Users:
                 raise refusal
 
     async def _made(self, mechanism: Mechanism, password: str, iterations: int) -> Credential:
-        salt = secrets.token_bytes(SALT_BYTES)
+        salt = secrets.token_bytes(scram.SALT_BYTES)
         return await self._apart(
             lambda: scram.credential(mechanism, scram.salted(mechanism, password, salt, iterations), salt, iterations)
         )

@@ -137,6 +137,10 @@ class SaslSession:
             return self._conversation.respond(message), self._conversation.user, None
         if isinstance(self._conversation, BearerConversation):
             answer = self._conversation.respond(message, self._clock.now())
+            if self._conversation.is_refused:
+                await asyncio.sleep(
+                    self._settings.failure_delay
+                )  # or who does not wait for the end could guess on at once
             bearer = self._conversation.bearer
             return (answer, bearer.user, bearer.ends_ms) if bearer is not None else (answer, None, None)
         user, password = plain.name_and_password(message)

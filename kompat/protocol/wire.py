@@ -27,6 +27,7 @@ _pack_int32 = struct.Struct(">i").pack
 UUID_SIZE = 16
 MORE = 0x80  # in a byte of a varint: others follow
 MAX_VARINT_SHIFT = 28
+MOST_TAGS = 64  # of one structure; no message has more than a few, and each costs time even if it is empty
 NULL_STRUCT = -1
 
 # Topic ids come with every request of a client: looking one up is ten times cheaper than building it.
@@ -180,6 +181,8 @@ def read_tags(data: memoryview, pos: int, readers: dict[int, tuple[str, Reader]]
     count, pos = read_uvarint(data, pos)
     if count > len(data) - pos:
         raise _too_long(count, data, pos)
+    if count > MOST_TAGS:
+        raise ProtocolError(f"{count} tagged fields, where {MOST_TAGS} are the most that is read")
     for _ in range(count):
         tag, pos = read_uvarint(data, pos)
         size, pos = read_uvarint(data, pos)

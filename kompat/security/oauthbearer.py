@@ -13,7 +13,7 @@ import re
 from base64 import urlsafe_b64decode
 from binascii import Error as NotBase64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kompat.errors import ConfigError
@@ -21,8 +21,9 @@ from kompat.security.failure import SaslFailure
 
 MECHANISM = "OAUTHBEARER"
 INVALID = '{"status":"invalid_token"}'
-_AFTER_FAILURE = b"\x01"  # the client has seen why, and waits for the end
 SMALLEST_KEY = 2048  # bits
+LATEST = 1 << 53  # seconds
+LONGEST_MESSAGE = 65536  # tokens are a few kilobytes; reading one takes time
 
 _SAID = r"n,(?:a=(?P<authzid>(?:[^=,\x00]|=2C|=3D)+))?,\x01(?P<pairs>(?:[A-Za-z]+=[^\x01]+\x01)*)\x01"
 _AUTH = r"(?:^|\x01)auth=(?i:bearer) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)\x01"
@@ -63,22 +64,24 @@ class Bearer:
 
 @dataclass(slots=True)
 class BearerConversation:
-    """One client's way to be known by a token: accepted at once, or refused at its second message."""
+    """One client's way to be known by a token: accepted at once, or refused at its second message, whatever that is."""
 
     rules: TokenRules
     bearer: Bearer | None = None  # once it is proved
     why: str = ""  # it was refused
-    _is_refused: bool = field(default=False)
+    is_refused: bool = False
 
     def respond(self, message: bytes, now_ms: int) -> bytes:
         """The answer to the client's next message. Raises SaslFailure."""
-        if self._is_refused and message == _AFTER_FAILURE:
+        if self.is_refused:  # the client has seen why; another token would be a guess
             raise SaslFailure(INVALID)
+        if len(message) > LONGEST_MESSAGE:
+            raise SaslFailure
         authorization, token = _said(message)
         try:
             bearer = read_token(token, self.rules, now_ms)
         except InvalidToken as wrong:
-            self._is_refused, self.why = True, str(wrong)
+            self.is_refused, self.why = True, str(wrong)
             return INVALID.encode()
         if authorization not in ("", bearer.user):
             raise SaslFailure(
@@ -114,7 +117,7 @@ def read_token(token: str, rules: TokenRules, now_ms: int) -> Bearer:
     if ends is None or now_ms / 1000 > ends + skew:
         raise InvalidToken("it has expired, or does not say when it does")
     begins = _seconds(claims, "nbf")
-    if begins is not None and now_ms / 1000 < begins - skew:
+    if "nbf" in claims and (begins is None or now_ms / 1000 < begins - skew):
         raise InvalidToken("it is not valid yet")
     if rules.issuer and claims.get("iss") != rules.issuer:
         raise InvalidToken("somebody else has issued it")
@@ -128,13 +131,13 @@ def read_token(token: str, rules: TokenRules, now_ms: int) -> Bearer:
 
 def _check_signature(header: Mapping[str, Any], signed: bytes, signature: bytes, keys: Mapping[str, PublicKey]) -> None:
     algorithm = header.get("alg")
-    if algorithm not in _DIGESTS:
-        raise InvalidToken(f"algorithm {algorithm} is not taken")
+    if not isinstance(algorithm, str) or algorithm not in _DIGESTS:
+        raise InvalidToken("its algorithm is not taken")
     kid = header.get("kid")
     # Where there is one key only, it need not be named.
     key = keys.get(str(kid)) if kid is not None or len(keys) != 1 else next(iter(keys.values()))
     if key is None:
-        raise InvalidToken(f"there is no key {kid}")
+        raise InvalidToken("there is no key of its id")
     hash_name, prefix = _DIGESTS[algorithm]
     size = (key.modulus.bit_length() + 7) // 8
     digest = prefix + hashlib.new(hash_name, signed).digest()
@@ -147,8 +150,11 @@ def _check_signature(header: Mapping[str, Any], signed: bytes, signature: bytes,
 
 
 def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
+    """None, where it is no time that a clock could ever show: JSON as it is read here has infinite numbers, too."""
     found = claims.get(name)
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    if not isinstance(found, int | float) or isinstance(found, bool) or not abs(found) < LATEST:
+        return None
+    return float(found)
 
 
 def _audiences(claims: Mapping[str, Any]) -> set[str]:

@@ -11,14 +11,19 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from kompat.security.failure import SaslFailure
 
 LEAST_ITERATIONS = 4096
 MOST_ITERATIONS = 16384
+SALT_BYTES = 24
+LONGEST_MESSAGE = 8192  # a name, two nonces and a proof are far from that; reading one takes time
+_ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyz"
+_TEXT = frozenset(_ALPHABET)
 
 _NAME = r"(?:[^=,\x00]|=2C|=3D)+"
 # Compiled on first use: most brokers need none of them.
@@ -105,7 +110,7 @@ class Conversation:
 
     def respond(self, message: bytes) -> bytes:
         """The answer to the client's next message. Raises SaslFailure."""
-        if self.user is not None:
+        if self.user is not None or len(message) > LONGEST_MESSAGE:
             raise SaslFailure
         text = _text(message)
         return (self._first(text) if self._known is None else self._final(text)).encode()
@@ -146,11 +151,30 @@ class Conversation:
         return f"v={b64encode(_hmac(self._mechanism, known.server_key, said)).decode()}"
 
 
-def stand_in(mechanism: Mechanism, secret: bytes, user: str) -> Credential:
-    """For a user that does not exist: the same at every attempt, as a real one would be, and no password fits."""
-    salt = _hmac(mechanism, secret, b"salt" + user.encode())[:20]
+class Shape(NamedTuple):
+    """What a client sees of a credential before it has shown a password: whoever made it may have had other habits."""
+
+    salt_size: int = SALT_BYTES
+    has_text_salt: bool = False  # of digits and small letters, as Kafka's own tools make them
+    iterations: int = LEAST_ITERATIONS
+
+
+def shape_of(known: Credential) -> Shape:
+    return Shape(len(known.salt), set(known.salt) <= _TEXT, known.iterations)
+
+
+def stand_in(mechanism: Mechanism, secret: bytes, user: str, shapes: Collection[Shape] = ()) -> Credential:
+    """For a user that does not exist: the same at every attempt, as a real one would be, and no password fits.
+
+    `shapes`: of the credentials that there are. It has one of them, or it would be told from them by its looks.
+    """
+    seed = secret + mechanism.label.encode() + user.encode()
+    shape = max(shapes or (Shape(),), key=lambda each: hashlib.sha256(seed + repr(each).encode()).digest())
+    salt = hashlib.shake_256(seed + b"salt").digest(shape.salt_size)
+    if shape.has_text_salt:
+        salt = bytes(_ALPHABET[byte % len(_ALPHABET)] for byte in salt)
     key = _hmac(mechanism, secret, b"key" + user.encode())
-    return Credential(salt, key, key, LEAST_ITERATIONS)
+    return Credential(salt, key, key, shape.iterations)
 
 
 def _text(message: bytes) -> str:

@@ -43,6 +43,19 @@ async def test_a_password_is_right_or_wrong_whatever_the_mechanism(users: Users)
     assert not await users.verify("nobody", "")
 
 
+async def test_users_that_do_not_exist_look_like_those_that_do_on_every_broker(users: Users) -> None:
+    await users.set_password("alice", "secret", [SHA_256], iterations=8192)
+    known = users.credential(SHA_256, "alice")
+    other = Users(users._cluster)
+
+    for name in ("bob", "carol"):
+        found = users.credential(SHA_256, name)
+        assert scram.shape_of(found) == scram.shape_of(known)
+        assert found == other.credential(SHA_256, name)
+    assert users.credential(SHA_256, "bob") != users.credential(SHA_256, "carol")
+    other.close()
+
+
 async def test_a_user_may_have_a_password_for_each_mechanism(users: Users) -> None:
     await users.set_password("alice", "one", [SHA_256])
     await users.set_password("alice", "two", [SHA_512])

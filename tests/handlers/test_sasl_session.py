@@ -168,6 +168,23 @@ async def test_a_login_by_token_counts_as_long_as_the_token_and_no_longer_than_l
     assert await lifetime(500_000) == 60_000
 
 
+async def test_a_token_that_is_refused_is_answered_after_a_while_and_is_the_only_one() -> None:
+    rules = TokenRules(keys={})
+    door = Door(mechanisms=("OAUTHBEARER",), token_rules=lambda: rules, failure_delay=0.05)
+    await door.session.begin("OAUTHBEARER", has_bare_messages=False)
+    guess = b"n,,\x01auth=Bearer a.b.c\x01\x01"
+    begun = asyncio.get_running_loop().time()
+
+    assert b"invalid_token" in (await door.session.respond(guess)).token
+    assert asyncio.get_running_loop().time() - begun >= 0.05
+    with pytest.raises(KafkaError) as refused:
+        await door.session.respond(guess)
+
+    assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert door.failures == 1
+    assert door.admitted() == set()
+
+
 async def test_nobody_becomes_somebody_else() -> None:
     door = Door()
     await door.plain("alice", "a")

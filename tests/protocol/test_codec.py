@@ -14,6 +14,7 @@ from kompat.protocol import messages
 from kompat.protocol.codec import decode_request, decode_request_header, encode_response, frame_response, is_flexible
 from kompat.protocol.messages import API_NAMES
 from kompat.protocol.messages.encoder import Encoder
+from kompat.protocol.wire import write_uvarint
 from tests.protocol.samples import SERVED, kafka_python, message, mutated
 
 MESSAGES = [f"{API_NAMES[key]}{kind}" for key in SERVED for kind in ("Request", "Response")]
@@ -222,3 +223,19 @@ def test_fields_outside_a_version_have_their_defaults() -> None:
 
 def test_an_unknown_message_is_no_attribute() -> None:
     assert not hasattr(messages, "NoSuchRequest")
+
+
+@pytest.mark.parametrize("tags", [65, 260_000])
+def test_tagged_fields_without_end_are_refused_before_they_are_read(tags: int) -> None:
+    header = pack(">hhih", 18, 3, 7, -1)
+    count = bytearray()
+    write_uvarint(count, tags)
+
+    with pytest.raises(ProtocolError, match="tagged fields"):
+        decode_request_header(memoryview(header + count + b"\x00\x00" * tags))
+
+
+def test_a_few_tagged_fields_that_nobody_knows_are_passed_over() -> None:
+    header = pack(">hhih", 18, 3, 7, -1) + bytes([64]) + b"\x05\x02ab" * 64
+
+    assert decode_request_header(memoryview(header + b"body"))[1] == len(header)

@@ -119,6 +119,52 @@ def test_a_client_hears_why_and_then_the_end(issuer: Issuer) -> None:
         talk.respond(b"\x01", NOW * 1000)
 
 
+def test_a_client_has_one_token_to_show(issuer: Issuer) -> None:
+    talk = BearerConversation(rules(issuer))
+    talk.respond(said("a.b.c"), NOW * 1000)
+
+    with pytest.raises(SaslFailure, match="invalid_token"):
+        talk.respond(said(issuer.token(sub="alice", exp=NOW + 60)), NOW * 1000)
+    assert talk.bearer is None
+
+
+def test_a_message_that_no_token_needs_is_refused_before_it_is_read(issuer: Issuer) -> None:
+    with pytest.raises(SaslFailure) as refused:
+        BearerConversation(rules(issuer)).respond(said("a" * 70_000), NOW * 1000)
+    assert not refused.value.message
+
+
+WORDS = st.sampled_from(("RS256", "alice", "us", "kompat", ""))
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.just(10**400) | WORDS,
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(WORDS, each, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(header=st.fixed_dictionaries({}, optional={"alg": anything, "kid": anything}))
+def test_a_header_out_of_form_makes_an_invalid_token_and_no_trouble(issuer: Issuer, header: dict[str, Any]) -> None:
+    token = f"{written(header)}.{written({'sub': 'alice', 'exp': NOW + 60})}.{encoded(bytes(256))}"
+
+    with pytest.raises(InvalidToken):
+        read_token(token, rules(issuer), NOW * 1000)
+
+
+names = st.sampled_from(("exp", "nbf", "iss", "aud", "sub"))
+
+
+@given(claims=st.dictionaries(names, anything))
+def test_claims_out_of_form_make_an_invalid_token_and_no_trouble(issuer: Issuer, claims: dict[str, Any]) -> None:
+    strict = rules(issuer, issuer="us", audiences=frozenset({"kompat"}))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("kompat.security.oauthbearer._check_signature", lambda *_: None)  # openssl is slow to sign
+        with pytest.raises(InvalidToken):
+            read_token(f"{written({})}.{written(claims)}.", strict, NOW * 1000)
+        for odd in (float("inf"), float("nan"), 10**400, -(10**400)):
+            with pytest.raises(InvalidToken, match="expired"):
+                read_token(f"{written({})}.{written({'sub': 'alice', 'exp': odd})}.", rules(issuer), NOW * 1000)
+
+
 def test_nobody_may_ask_to_be_somebody_else(issuer: Issuer) -> None:
     token = issuer.token(sub="alice", exp=NOW + 60)
 
