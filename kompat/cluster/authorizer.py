@@ -21,6 +21,7 @@ from kompat.security.acls import (
     allows,
     allows_any,
 )
+from kompat.sparse_log import SparseLog
 
 if TYPE_CHECKING:
     from kompat.cluster.service import ClusterService
@@ -55,6 +56,7 @@ class Authorizer:
             is_open_without_acls=config["allow.everyone.if.no.acl.found"],
         )
         self._known: dict[Hashable, bool] = {}
+        self._denials = SparseLog(log)  # one request can be denied 100,000 names
         self._stamp: tuple[Acls | None, int] = (None, 0)  # what they are true of
 
     # -- asking ----------------------------------------------------------------------------------------------------
@@ -102,9 +104,7 @@ class Authorizer:
     def _remember(self, question: tuple[str, str, Operation, Kind, str], known: bool) -> None:
         self._keep(question, known)
         if not known:
-            principal, host, operation, kind, name = question
-            facts = {"principal": principal, "host": host, "operation": operation.name, "on": f"{kind.name}:{name}"}
-            log.info("denied", extra=facts)
+            self._denials.write("denied", lambda: _facts(question))
 
     def _keep(self, question: Hashable, known: bool) -> None:
         if len(self._known) >= MOST_REMEMBERED:
@@ -129,6 +129,11 @@ class Authorizer:
     def _need(self) -> None:
         if not self.is_enabled:
             raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+
+
+def _facts(question: tuple[str, str, Operation, Kind, str]) -> dict[str, object]:
+    principal, host, operation, kind, name = question
+    return {"principal": principal, "host": host, "operation": operation.name, "on": f"{kind.name}:{name}"}
 
 
 def refusal(kind: Kind) -> KafkaError:
