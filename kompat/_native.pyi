@@ -49,6 +49,13 @@ def read_records(
 ) -> list[tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]]: ...
 def write_records(records: Iterable[object], base_offset: int, base_timestamp: int) -> bytes: ...
 
+class NamePattern:
+    """A regular expression in the syntax of Rust's `regex`; ValueError where it is none or too large."""
+
+    def __new__(cls, expression: str, size_limit: int, cache_limit: int, unicode: bool) -> NamePattern: ...
+    def select(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that match, in their order."""
+
 class RaftError(Exception):
     """What a Raft group refuses."""
 

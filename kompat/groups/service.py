@@ -19,7 +19,7 @@ from kompat.coordination.decision import Decision
 from kompat.coordination.runtime import Runtime
 from kompat.coordination.shards import FAILURES, Partitions, Shards
 from kompat.errors import ErrorCode, KafkaError
-from kompat.groups import commits
+from kompat.groups import commits, expressions
 from kompat.groups.batches import GroupBatches, GroupCodec
 from kompat.groups.commits import CommitEvents, Moved
 from kompat.groups.config import GroupSettings
@@ -211,6 +211,7 @@ class GroupService:
         return await self._at_home(group_id, lambda m: m.leave(group_id, members, self._clock.now()))
 
     async def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> ConsumerHeartbeatReply:
+        await expressions.look_ahead(request, self._topics)
         return await self._at_home(request.group_id, lambda m: m.consumer_heartbeat(request, self._clock.now()))
 
     async def share_heartbeat(self, request: ShareHeartbeatRequest) -> ShareHeartbeatReply:

@@ -7,12 +7,12 @@ INVALID_REGULAR_EXPRESSION.
 
 from __future__ import annotations
 
-import re
-
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
+from kompat.patterns import Pattern
 from kompat.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 from kompat.txn.state import State, Transaction
 from kompat.types import Millis
 
@@ -25,40 +25,50 @@ async def handle(ctx: Context, req: ListTransactionsRequest) -> ListTransactions
     pattern = _pattern(req.transactional_id_pattern)
     now = ctx.services.clock.now()
     states = {name for name in req.state_filters if name in STATES}
-    if req.state_filters and not states:
-        listed = []
-    else:
-        listed = [t for t in await ctx.services.transactions.all() if _matches(t, req, states, pattern, now)]
+    everything = [] if req.state_filters and not states else await ctx.services.transactions.all()
+    producers = set(req.producer_id_filters)
+    listed = [
+        ListTransactionsResponse.TransactionState(
+            transactional_id=each.transactional_id,
+            producer_id=each.producer_id,
+            transaction_state=each.state.wire_name,
+        )
+        async for each in sliced(everything)
+        if _matches(each, req, states, producers, pattern, now) and _is_visible(ctx, each.transactional_id)
+    ]
     return ListTransactionsResponse(
         error_code=ErrorCode.NONE,
         unknown_state_filters=[name for name in req.state_filters if name not in STATES],
-        transaction_states=[
-            ListTransactionsResponse.TransactionState(
-                transactional_id=t.transactional_id, producer_id=t.producer_id, transaction_state=t.state.wire_name
-            )
-            for t in listed
-            if ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, t.transactional_id)
-        ],
+        transaction_states=listed,
     )
 
 
-def _pattern(text: str | None) -> re.Pattern[str] | None:
+def _is_visible(ctx: Context, transactional_id: str) -> bool:
+    return ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, transactional_id)
+
+
+def _pattern(text: str | None) -> Pattern | None:
     if not text:
         return None
     try:
-        return re.compile(text)
-    except re.error as error:
+        return Pattern(text)
+    except ValueError as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{text!r} is no regular expression: {error}") from error
 
 
 def _matches(
-    t: Transaction, req: ListTransactionsRequest, states: set[str], pattern: re.Pattern[str] | None, now: Millis
+    t: Transaction,
+    req: ListTransactionsRequest,
+    states: set[str],
+    producers: set[int],
+    pattern: Pattern | None,
+    now: Millis,
 ) -> bool:
     return (
         (not states or t.state.wire_name in states)
-        and (not req.producer_id_filters or t.producer_id in req.producer_id_filters)
+        and (not producers or t.producer_id in producers)
         and (req.duration_filter <= NO_FILTER or now - t.start_ms > req.duration_filter)
-        and (pattern is None or pattern.fullmatch(t.transactional_id) is not None)
+        and (pattern is None or bool(pattern.select([t.transactional_id])))
     )
 
 

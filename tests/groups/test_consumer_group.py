@@ -624,14 +624,6 @@ def test_an_expression_that_only_another_broker_understood_matches_nothing() -> 
     assert groups.consumer().resolved["("].topics == ()
 
 
-def test_expressions_are_compiled_once_and_not_kept_without_end() -> None:
-    groups = Groups(AT_ONCE)
-    for number in range(1_002):
-        groups.enter("a", (), subscribed_topic_regex=f"orders|x{number}")
-
-    assert len(groups.machine._consumer.update._expressions._compiled) < 1_000
-
-
 def test_an_expression_is_forgotten_with_its_last_member() -> None:
     groups = Groups(AT_ONCE)
     groups.enter("a", (), subscribed_topic_regex="ord.*")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kompat.groups.machine.regex import MAX_KEPT_STEPS, TopicRegex
+from kompat.groups.machine.regex import MAX_LENGTH, TopicRegex
 from kompat.groups.machine.regex_syntax import RegexSyntaxError
 
 NAMES = ["orders", "Orders", "orders-1", "orders.eu", "eu.orders", "a", "b", "aa", "ab", "_x", "1", "x-y", "xy"]
@@ -118,12 +118,27 @@ def test_an_expression_that_makes_backtracking_explode_stays_fast(pattern: str) 
     assert time.perf_counter() - started < 1
 
 
-def test_what_was_learnt_of_names_is_not_kept_without_end() -> None:
-    regex = TopicRegex("(a|b){1,200}")
-    for number in range(2**9):
-        regex.matches("".join("ab"[number >> bit & 1] for bit in range(9)) * 20)
+@pytest.mark.parametrize("pattern", ["(.?){999}(.?){999}", "a" * (MAX_LENGTH + 1)])
+def test_an_expression_that_costs_too_much_is_refused(pattern: str) -> None:
+    with pytest.raises(RegexSyntaxError):
+        TopicRegex(pattern)
 
-    assert len(regex._steps) <= MAX_KEPT_STEPS
+
+def test_each_name_is_looked_at_once() -> None:
+    regex = TopicRegex("a.*")
+
+    assert regex.unseen(["a1", "b1"]) == ["a1", "b1"]
+    assert regex.select(["a1", "b1"]) == {"a1"}
+    assert regex.unseen(["a1", "b1", "a2"]) == ["a2"]
+    assert regex.select(["b1", "a2"]) == {"a2"}
+
+
+def test_names_of_topics_that_are_gone_are_forgotten() -> None:
+    regex = TopicRegex("a.*")
+    regex.select([f"a{number}" for number in range(10)])
+    regex.select(["a1", "a2"])
+
+    assert regex.unseen(["a1", "a2", "a3"]) == ["a3"]
 
 
 PIECES = st.recursive(

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.consumer import ConsumerGroup, count
 from kompat.groups.machine.consumer_member import ConsumerMember
-from kompat.groups.machine.regex import TopicRegex
+from kompat.groups.machine.regex import TopicRegex, compiled
 from kompat.groups.machine.regex_syntax import RegexSyntaxError
 from kompat.groups.machine.state import GroupState, Turn
 from kompat.groups.records import ConsumerGroupRegularExpression, ConsumerGroupRegularExpressionValue
 
 REFRESH_AT_MOST_EVERY_MS = 10_000  # however many topics are created meanwhile
-_MAX_COMPILED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,6 @@ class Expressions:
 class ExpressionResolver:
     def __init__(self, state: GroupState) -> None:
         self._state = state
-        self._compiled: dict[str, TopicRegex | None] = {}
 
     def update(
         self,
@@ -66,24 +64,14 @@ class ExpressionResolver:
     def _resolve(
         self, regex: str, may_see: Callable[[str], bool] | None, turn: Turn
     ) -> ConsumerGroupRegularExpressionValue:
-        compiled = self._compile(regex)
-        topics = sorted(compiled.select(self._state.topics.names())) if compiled is not None else ()
+        known = compiled(regex)
+        # An invalid one came from the log of a broker that thought otherwise, and matches nothing.
+        topics = sorted(known.select(self._state.topics.names())) if known is not None else ()
         return ConsumerGroupRegularExpressionValue(
             topics=tuple(name for name in topics if may_see is None or may_see(name)),
             version=self._state.topics.version,
             timestamp=turn.now,
         )
-
-    def _compile(self, regex: str) -> TopicRegex | None:
-        """None for one that is invalid: it came from the log of a broker that thought otherwise, and matches nothing."""
-        if regex not in self._compiled:
-            if len(self._compiled) >= _MAX_COMPILED:
-                self._compiled.clear()
-            try:
-                self._compiled[regex] = TopicRegex(regex)
-            except RegexSyntaxError:
-                self._compiled[regex] = None
-        return self._compiled[regex]
 
     @staticmethod
     def _check(regex: str) -> None:

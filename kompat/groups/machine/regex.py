@@ -1,133 +1,96 @@
-"""Regular expressions for topic names that match in linear time.
+"""Regular expressions for topic names: RE2's syntax, matched by Rust's `regex` in linear time.
 
 The expressions come from clients and run on the broker, so backtracking (and with it Python's `re`) is out: one expression
-could stop everything. Here a name is walked once, with the set of states it may be in; those sets are kept as they come up.
+could stop everything. What RE2 and Rust write differently is translated; the size of both the text and what it is compiled to is
+bounded before anything is matched.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import re
+from collections.abc import Collection, Sequence
+from functools import lru_cache
 
+from kompat._native import NamePattern
 from kompat.groups.machine.regex_syntax import (
-    ALPHABET,
     Assert,
     Chars,
     Choice,
     Node,
     RegexSyntaxError,
     Repeat,
-    Sequence,
     parse,
 )
 
-MAX_STATES = 5_000
-MAX_KEPT_STEPS = 20_000
-
-_EDGE, _WORD, _OTHER = 0, 1, 2  # what stands beside a position: nothing, a word character, another
-
-
-class _State(NamedTuple):
-    """A state of the automaton: it eats one of `chars`, or checks `assertion`, or just forks to `targets`."""
-
-    targets: tuple[int, ...]
-    chars: frozenset[str] | None = None
-    assertion: str | None = None
-
-
-def _kind(char: str) -> int:
-    return _OTHER if char in ".-" else _WORD
-
-
-def _holds(assertion: str, before: int, after: int) -> bool:
-    if assertion == "start":
-        return before == _EDGE
-    if assertion == "end":
-        return after == _EDGE
-    return ((before == _WORD) != (after == _WORD)) == (assertion == "boundary")
+MAX_LENGTH = 4_096  # characters
+MAX_COMPILED_BYTES = 128 * 1024
+MAX_CACHE_BYTES = 1024 * 1024
+MAX_KEPT = 64  # expressions, with what is known of names
+_NOTHING = r"[^\x00-\xff]"
+_ASSERTIONS = {"start": r"\A", "end": r"\z", "boundary": r"\b", "inside": r"\B"}
 
 
 class TopicRegex:
-    """A compiled expression; raises RegexSyntaxError where RE2 would not take it."""
+    """A compiled expression; raises RegexSyntaxError where RE2 would not take it, or where it is too large.
+
+    What is known of names is kept: topics come and go one by one, and all others need not be looked at again.
+    """
+
+    __slots__ = ("_matching", "_pattern", "_seen")
 
     def __init__(self, pattern: str) -> None:
-        self._states: list[_State] = []
-        accept = self._add(_State(()))
-        self._accept = accept
-        self._start = (frozenset({self._compile(parse(pattern), accept)}), _EDGE)
-        self._steps: dict[tuple[frozenset[int], int, str], frozenset[int]] = {}
+        if len(pattern) > MAX_LENGTH:
+            raise RegexSyntaxError(f"the expression is longer than {MAX_LENGTH} characters")
+        try:
+            translated = rf"\A(?:{_translated(parse(pattern))})\z"
+            self._pattern = NamePattern(translated, MAX_COMPILED_BYTES, MAX_CACHE_BYTES, unicode=False)
+        except ValueError as error:
+            raise RegexSyntaxError(str(error)) from None
+        self._seen: set[str] = set()
+        self._matching: set[str] = set()
 
     def matches(self, name: str) -> bool:
         """Does the whole name match?"""
-        states, before = self._start
-        for char in name:
-            if char not in ALPHABET:
-                return False
-            states = self._step(states, before, char)
-            if not states:
-                return False
-            before = _kind(char)
-        return self._accept in self._closure(states, before, _EDGE)
+        return bool(self._pattern.select([name]))
 
-    def select(self, names: Iterable[str]) -> frozenset[str]:
-        return frozenset(name for name in names if self.matches(name))
+    def unseen(self, names: Collection[str]) -> Sequence[str]:
+        """Those that have not been looked at yet."""
+        return [name for name in names if name not in self._seen]
 
-    def _step(self, states: frozenset[int], before: int, char: str) -> frozenset[int]:
-        key = (states, before, char)
-        known = self._steps.get(key)
-        if known is not None:
-            return known
-        reached = frozenset(
-            self._states[number].targets[0]
-            for number in self._closure(states, before, _kind(char))
-            if (chars := self._states[number].chars) is not None and char in chars
-        )
-        if len(self._steps) >= MAX_KEPT_STEPS:
-            self._steps.clear()
-        self._steps[key] = reached
-        return reached
+    def look_at(self, names: Sequence[str]) -> None:
+        """Find out which of them match, so that `select` knows."""
+        self._seen.update(names)
+        self._matching.update(self._pattern.select(names))
 
-    def _closure(self, states: frozenset[int], before: int, after: int) -> set[int]:
-        """All states that are reached without eating a character."""
-        found = set(states)
-        todo = list(states)
-        while todo:
-            state = self._states[todo.pop()]
-            if state.chars is not None or (state.assertion and not _holds(state.assertion, before, after)):
-                continue
-            for target in state.targets:
-                if target not in found:
-                    found.add(target)
-                    todo.append(target)
-        return found
+    def select(self, names: Collection[str]) -> frozenset[str]:
+        self.look_at(self.unseen(names))
+        if len(self._seen) > 2 * len(names):  # of topics that are gone
+            self._seen.intersection_update(names)
+            self._matching.intersection_update(names)
+        return frozenset(name for name in self._matching if name in names)
 
-    def _add(self, state: _State) -> int:
-        if len(self._states) >= MAX_STATES:
-            raise RegexSyntaxError("the expression is too large")
-        self._states.append(state)
-        return len(self._states) - 1
 
-    def _compile(self, node: Node, then: int) -> int:
-        """The state that begins the node and goes on to `then`."""
-        if isinstance(node, Chars):
-            return self._add(_State((then,), chars=node.chars))
-        if isinstance(node, Assert):
-            return self._add(_State((then,), assertion=node.kind))
-        if isinstance(node, Sequence):
-            for part in reversed(node.parts):
-                then = self._compile(part, then)
-            return then
-        if isinstance(node, Choice):
-            return self._add(_State(tuple(self._compile(option, then) for option in node.options)))
-        return self._compile_repeat(node, then)
+@lru_cache(MAX_KEPT)
+def compiled(pattern: str) -> TopicRegex | None:
+    """None for one that is invalid."""
+    try:
+        return TopicRegex(pattern)
+    except RegexSyntaxError:
+        return None
 
-    def _compile_repeat(self, node: Repeat, then: int) -> int:
-        if node.high is None:
-            loop = self._add(_State(()))
-            self._states[loop] = _State((self._compile(node.node, loop), then))
-            then = loop
-        else:
-            end = then
-            for _ in range(node.high - node.low):
-                then = self._add(_State((self._compile(node.node, then), end)))
-        for _ in range(node.low):
-            then = self._compile(node.node, then)
-        return then
+
+def _translated(node: Node) -> str:
+    if isinstance(node, Chars):
+        return _class(node.chars)
+    if isinstance(node, Assert):
+        return _ASSERTIONS[node.kind]
+    if isinstance(node, Repeat):
+        bounds = f"{{{node.low},{'' if node.high is None else node.high}}}"
+        return f"(?:{_translated(node.node)}){bounds}"
+    if isinstance(node, Choice):
+        return f"(?:{'|'.join(map(_translated, node.options))})"
+    return "".join(map(_translated, node.parts))
+
+
+def _class(chars: frozenset[str]) -> str:
+    if len(chars) == 1:
+        return re.escape(next(iter(chars)))
+    return f"[{''.join(map(re.escape, sorted(chars)))}]" if chars else _NOTHING

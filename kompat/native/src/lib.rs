@@ -2,6 +2,7 @@
 
 mod compression;
 mod fault;
+mod patterns;
 mod python;
 #[path = "../../raft/native/mod.rs"]
 mod raft;
@@ -13,6 +14,7 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fault::register(module)?;
     compression::register(module)?;
+    patterns::register(module)?;
     records::register(module)?;
     raft::register(module)
 }
