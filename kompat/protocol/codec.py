@@ -1,7 +1,8 @@
 """Requests and responses: bytes ↔ messages. All that the broker knows about versions on the wire is here and below."""
 
+from collections.abc import Generator
 from struct import Struct
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from kompat.errors import ProtocolError
 from kompat.protocol.messages.classes import Message
@@ -33,6 +34,8 @@ _LENGTH_SIZE = 4
 
 _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], Writer] = {}
+_step_readers: dict[tuple[type[Message], int], Any] = {}
+_step_writers: dict[tuple[type[Message], int], Any] = {}
 
 
 class RequestHeader:
@@ -72,6 +75,52 @@ def decode_request(message: type[M], version: int, body: memoryview) -> M:
     except MALFORMED as error:
         raise ProtocolError(f"malformed {message.__name__} v{version}: {error}") from None
     return decoded
+
+
+def decode_request_in_steps(
+    message: type[M], version: int, body: memoryview, most_items: int
+) -> Generator[None, None, M]:
+    """`decode_request` for a long one: whoever drives it may let others have a turn at every step.
+
+    Raises ProtocolError, too, where its arrays have more items in all than `most_items`, before anything is made of them.
+    """
+    reader = _step_readers.get((message, version))
+    if reader is None:
+        decoder = Decoder(version, flexible=message.is_flexible(version), in_steps=True)
+        reader = _step_readers[message, version] = decoder.struct(message, message.SCHEMA.struct)
+    items = 0
+    try:
+        steps = reader(body, 0)
+        if isinstance(steps, tuple):  # it has no arrays
+            return cast("M", steps[0])
+        while True:
+            items += next(steps)
+            if items > most_items:
+                raise ProtocolError(f"{message.__name__} v{version} has more than {most_items} items")
+            yield
+    except StopIteration as done:
+        return cast("M", done.value[0])
+    except MALFORMED as error:
+        raise ProtocolError(f"malformed {message.__name__} v{version}: {error}") from None
+
+
+def encode_response_in_steps(
+    correlation_id: int, message_type: type[Message], version: int, message: Any
+) -> Generator[None, None, list[Buffer]]:
+    """`encode_response` for one that may be long."""
+    flexible = message_type.is_flexible(version)
+    writer = _step_writers.get((message_type, version))
+    if writer is None:
+        encoder = Encoder(version, flexible=flexible, in_steps=True)
+        writer = _step_writers[message_type, version] = encoder.struct(message_type.SCHEMA.struct)
+    out = bytearray(_RESPONSE.size)
+    if flexible and message_type.SCHEMA.api_key != API_VERSIONS:
+        out.append(0)
+    steps = writer(out, message)
+    if steps is not None:
+        yield from steps
+    _pack_response_into(out, 0, len(out) - _LENGTH_SIZE, correlation_id)
+    return [out]
 
 
 def encode_response(correlation_id: int, message_type: type[Message], version: int, message: Any) -> list[Buffer]:

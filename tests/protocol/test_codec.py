@@ -1,6 +1,7 @@
 """Every API in every version: there and back, and byte for byte what kafka-python's codec makes of it."""
 
 import time
+from collections.abc import Generator
 from random import Random
 from struct import pack
 from typing import Any
@@ -11,7 +12,15 @@ from hypothesis import strategies as st
 
 from kompat.errors import ProtocolError
 from kompat.protocol import messages
-from kompat.protocol.codec import decode_request, decode_request_header, encode_response, frame_response, is_flexible
+from kompat.protocol.codec import (
+    decode_request,
+    decode_request_header,
+    decode_request_in_steps,
+    encode_response,
+    encode_response_in_steps,
+    frame_response,
+    is_flexible,
+)
 from kompat.protocol.messages import API_NAMES
 from kompat.protocol.messages.encoder import Encoder
 from kompat.protocol.wire import write_uvarint
@@ -20,6 +29,7 @@ from tests.protocol.samples import SERVED, kafka_python, message, mutated
 MESSAGES = [f"{API_NAMES[key]}{kind}" for key in SERVED for kind in ("Request", "Response")]
 REFERENCE = kafka_python()
 seeds = st.integers(0, 2**32)
+MANY = 1_000_000
 
 
 def versions_of(made: Any) -> range:
@@ -41,6 +51,47 @@ def test_every_version_of_a_message_survives_the_round_trip(name: str) -> None:
         for seed in range(4):
             value = message(Random(seed), made, made.SCHEMA.struct, version)
             assert decode_request(made, version, memoryview(encode(made, version, value))) == value
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_is_the_same_in_steps(name: str) -> None:
+    made = messages.message_class(name)
+
+    for version in versions_of(made):
+        for seed in range(4):
+            value = message(Random(seed), made, made.SCHEMA.struct, version)
+            body = memoryview(encode(made, version, value))
+            assert result_of(decode_request_in_steps(made, version, body, MANY)) == value
+            assert result_of(encode_response_in_steps(7, made, version, value)) == encode_response(
+                7, made, version, value
+            )
+
+
+def result_of(steps: Generator[None, None, Any]) -> Any:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+
+
+def test_more_items_than_allowed_are_refused_before_they_are_made() -> None:
+    topics = [messages.DeleteTopicsRequest.DeleteTopicState(name=f"t{number}") for number in range(11)]
+    body = memoryview(encode(messages.DeleteTopicsRequest, 6, messages.DeleteTopicsRequest(topics=topics)))
+
+    steps = decode_request_in_steps(messages.DeleteTopicsRequest, 6, body, 10)
+    with pytest.raises(ProtocolError, match="more than 10 items"):
+        next(steps)
+    assert len(result_of(decode_request_in_steps(messages.DeleteTopicsRequest, 6, body, 11)).topics) == 11
+
+
+def test_a_long_message_has_many_steps() -> None:
+    topics = [messages.DeleteTopicsRequest.DeleteTopicState(name=f"t{number}") for number in range(1_000)]
+    request = messages.DeleteTopicsRequest(topics=topics)
+    body = memoryview(encode(messages.DeleteTopicsRequest, 6, request))
+
+    assert sum(1 for _ in decode_request_in_steps(messages.DeleteTopicsRequest, 6, body, MANY)) > 30
+    assert sum(1 for _ in encode_response_in_steps(7, messages.DeleteTopicsRequest, 6, request)) > 30
 
 
 def as_reference(reference: Any, value: Any, version: int) -> Any:

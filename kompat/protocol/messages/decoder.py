@@ -1,8 +1,9 @@
 """Bytes to messages: one compiled function per message class and version."""
 
+from collections.abc import Generator
 from itertools import groupby
 from struct import Struct as Packing
-from typing import Any
+from typing import Any, cast
 
 from kompat.errors import ProtocolError
 from kompat.protocol import wire
@@ -26,15 +27,21 @@ _READERS: dict[str, dict[tuple[bool, bool], Reader]] = {
     },
 }
 _RECORDS: dict[bool, Reader] = {False: wire.read_records, True: wire.read_compact_records}
+ITEMS_A_STEP = 32
 _NO_OPERATIONS = -(2**31)  # a bitfield that was not asked for
 
 
 class Decoder:
-    """Makes the readers of one version."""
+    """Makes the readers of one version.
 
-    def __init__(self, version: int, *, flexible: bool) -> None:
+    Where they are to read in steps, readers of arrays, and of structs that have any, are generators: they yield the number of
+    items when an array begins, before anything is made of it, and 0 from time to time.
+    """
+
+    def __init__(self, version: int, *, flexible: bool, in_steps: bool = False) -> None:
         self._version = version
         self._flexible = flexible
+        self._in_steps = in_steps
 
     def struct(self, made: Any, struct: Struct) -> Reader:
         """A reader of `struct` that gives an instance of `made`."""
@@ -47,7 +54,8 @@ class Decoder:
             else:
                 for field in run:
                     reader = function.use(self._reader(made, field))
-                    function.line(f"{field.name}, pos = {reader}(data, pos)")
+                    steps = "yield from " if self._has_steps(field) else ""
+                    function.line(f"{field.name}, pos = {steps}{reader}(data, pos)")
         arguments = [f"{field.name}={field.name}" for field in plain]
         if self._flexible:
             arguments += self._emit_tags(function, made, [field for field in fields if self._version in field.tagged])
@@ -64,7 +72,8 @@ class Decoder:
         if not tagged:
             function.line(f"pos = {function.use(wire.skip_tags)}(data, pos)")
             return []
-        readers = {field.tag: (field.name, self._reader(made, field)) for field in tagged}
+        plain = Decoder(self._version, flexible=True)  # they come by their size, and are small
+        readers = {field.tag: (field.name, plain._reader(made, field)) for field in tagged}
         function.line(f"tags, pos = {function.use(wire.read_tags)}(data, pos, {function.use(readers)})")
         return ["**tags"]
 
@@ -72,12 +81,28 @@ class Decoder:
         is_nullable = self._version in field.nullable
         if not field.is_array:
             return self._item(made, field, is_nullable=is_nullable)
-        return _array(self._item(made, field, is_nullable=False), compact=self._flexible, is_nullable=is_nullable)
+        item = self._item(made, field, is_nullable=False)
+        if not self._in_steps:
+            return _array(item, compact=self._flexible, is_nullable=is_nullable)
+        is_plain = field.struct is None or not self._has_arrays(field.struct)
+        return _array_in_steps(item, compact=self._flexible, is_nullable=is_nullable, is_plain=is_plain)
+
+    def _has_steps(self, field: Field) -> bool:
+        return self._in_steps and (field.is_array or (field.struct is not None and self._has_arrays(field.struct)))
+
+    def _has_arrays(self, struct: Struct) -> bool:
+        return any(
+            self._has_steps(field)
+            for field in struct.fields
+            if self._version in field.versions and self._version not in field.tagged
+        )
 
     def _item(self, made: Any, field: Field, *, is_nullable: bool) -> Reader:
         if field.struct is not None:
             reader = self.struct(getattr(made, field.struct.name), field.struct)
-            return _nullable_struct(reader) if is_nullable else reader
+            if not is_nullable:
+                return reader
+            return _nullable_in_steps(reader) if self._has_steps(field) else _nullable_struct(reader)
         if field.type == "uuid":
             return wire.read_optional_uuid
         if field.type == "records":
@@ -118,6 +143,37 @@ def _array(item: Reader, *, compact: bool, is_nullable: bool) -> Reader:
         return items, pos
 
     return read
+
+
+def _array_in_steps(item: Any, *, compact: bool, is_nullable: bool, is_plain: bool) -> Reader:
+    read_count = wire.read_compact_count if compact else wire.read_count
+
+    def read(data: memoryview, pos: int) -> Generator[int, None, tuple[list[Any] | None, int]]:
+        count, pos = read_count(data, pos)
+        if count < 0:
+            if not is_nullable:
+                raise ProtocolError("null where an array has to be")
+            return None, pos
+        yield count
+        items = []
+        for number in range(count):
+            value, pos = item(data, pos) if is_plain else (yield from item(data, pos))
+            items.append(value)
+            if not number % ITEMS_A_STEP:
+                yield 0
+        return items, pos
+
+    return cast("Reader", read)
+
+
+def _nullable_in_steps(reader: Any) -> Reader:
+    def read(data: memoryview, pos: int) -> Generator[int, None, tuple[Any, int]]:
+        if data[pos] == 0xFF:  # -1
+            return None, pos + 1
+        value, pos = yield from reader(data, pos + 1)
+        return value, pos
+
+    return cast("Reader", read)
 
 
 def _nullable_struct(reader: Reader) -> Reader:

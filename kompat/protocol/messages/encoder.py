@@ -1,8 +1,9 @@
 """Messages to bytes: one compiled function per message class and version."""
 
+from collections.abc import Generator
 from itertools import groupby
 from struct import Struct as Packing
-from typing import Any
+from typing import Any, cast
 
 from kompat.protocol import wire
 from kompat.protocol.messages.schema import Field, Struct
@@ -26,15 +27,20 @@ _WRITERS: dict[str, dict[tuple[bool, bool], Writer]] = {
     "bytes": _BYTES,
     "records": _BYTES,
 }
+ITEMS_A_STEP = 32
 _NO_OPERATIONS = b"\x80\0\0\0"  # a bitfield that was not asked for
 
 
 class Encoder:
-    """Makes the writers of one version."""
+    """Makes the writers of one version.
 
-    def __init__(self, version: int, *, flexible: bool) -> None:
+    Where they are to write in steps, writers of arrays, and of structs that have any, are generators, which yield from time to time.
+    """
+
+    def __init__(self, version: int, *, flexible: bool, in_steps: bool = False) -> None:
         self._version = version
         self._flexible = flexible
+        self._in_steps = in_steps
 
     def struct(self, struct: Struct) -> Writer:
         function = Function("write", "out, message")
@@ -47,7 +53,8 @@ class Encoder:
                 _emit_run(function, list(run))
             else:
                 for field in run:
-                    function.line(f"{function.use(self._writer(field))}(out, message.{field.name})")
+                    steps = "yield from " if self._has_steps(field) else ""
+                    function.line(f"{steps}{function.use(self._writer(field))}(out, message.{field.name})")
         if self._flexible:
             self._emit_tags(function, [field for field in fields if self._version in field.tagged])
         # A struct may have no field at all in a version.
@@ -58,11 +65,12 @@ class Encoder:
         if not tagged:
             function.line("out.append(0)")
             return
+        plain = Encoder(self._version, flexible=True)
         function.line("tags = []")
         for field in sorted(tagged, key=lambda field: field.tag or 0):
             function.line(f"if message.{field.name} != {function.use(field.default)}:")
             function.line("    data = bytearray()")
-            function.line(f"    {function.use(self._writer(field))}(data, message.{field.name})")
+            function.line(f"    {function.use(plain._writer(field))}(data, message.{field.name})")
             function.line(f"    tags.append(({field.tag}, data))")
         function.line(f"{function.use(wire.write_tags)}(out, tags)")
 
@@ -70,12 +78,28 @@ class Encoder:
         is_nullable = self._version in field.nullable
         if not field.is_array:
             return self._item(field, is_nullable=is_nullable)
-        return _array(self._item(field, is_nullable=False), compact=self._flexible, is_nullable=is_nullable)
+        item = self._item(field, is_nullable=False)
+        if not self._in_steps:
+            return _array(item, compact=self._flexible, is_nullable=is_nullable)
+        is_plain = field.struct is None or not self._has_arrays(field.struct)
+        return _array_in_steps(item, compact=self._flexible, is_nullable=is_nullable, is_plain=is_plain)
+
+    def _has_steps(self, field: Field) -> bool:
+        return self._in_steps and (field.is_array or (field.struct is not None and self._has_arrays(field.struct)))
+
+    def _has_arrays(self, struct: Struct) -> bool:
+        return any(
+            self._has_steps(field)
+            for field in struct.fields
+            if self._version in field.versions and self._version not in field.tagged
+        )
 
     def _item(self, field: Field, *, is_nullable: bool) -> Writer:
         if field.struct is not None:
             writer = self.struct(field.struct)
-            return _nullable_struct(writer) if is_nullable else writer
+            if not is_nullable:
+                return writer
+            return _nullable_in_steps(writer) if self._has_steps(field) else _nullable_struct(writer)
         if field.type == "uuid":
             return wire.write_uuid
         if field.type == "bitfield":
@@ -112,6 +136,37 @@ def _array(item: Writer, *, compact: bool, is_nullable: bool) -> Writer:
             item(out, value)
 
     return write
+
+
+def _array_in_steps(item: Any, *, compact: bool, is_nullable: bool, is_plain: bool) -> Writer:
+    write_count = wire.write_compact_count if compact else wire.write_count
+    null = b"\0" if compact else b"\xff\xff\xff\xff"
+
+    def write(out: bytearray, items: Any) -> Generator[None, None, None]:
+        if items is None and is_nullable:
+            out += null
+            return
+        write_count(out, items)
+        for number, value in enumerate(items):
+            if is_plain:
+                item(out, value)
+            else:
+                yield from item(out, value)
+            if not number % ITEMS_A_STEP:
+                yield
+
+    return cast("Writer", write)
+
+
+def _nullable_in_steps(writer: Any) -> Writer:
+    def write(out: bytearray, value: Any) -> Generator[None, None, None]:
+        if value is None:
+            out.append(0xFF)
+        else:
+            out.append(1)
+            yield from writer(out, value)
+
+    return cast("Writer", write)
 
 
 def _nullable_struct(writer: Writer) -> Writer:
