@@ -43,17 +43,24 @@ class Histogram:
 class ApiMeter(Histogram):
     """The requests of one API. One that was answered by closing the connection counts as answered."""
 
-    __slots__ = ("bytes_in", "bytes_out", "errors", "loop_seconds", "name")
+    __slots__ = ("bytes_in", "bytes_out", "errors", "longest_stretch", "loop_seconds", "name")
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
+        self.longest_stretch = 0.0  # seconds for which a request has held the event loop without a break
         self.bytes_in = 0
         self.bytes_out = 0
-        self.loop_seconds = 0.0  # until it was answered or had to wait: the event loop did nothing else meanwhile
+        self.loop_seconds = 0.0  # in which the event loop did nothing else
         self.errors: dict[
             int, int
         ] = {}  # codes other than NONE in answers, one for each partition, topic, … that has one
+
+    def held(self, seconds: float) -> None:
+        """A request has held the event loop for so long."""
+        self.loop_seconds += seconds
+        if seconds > self.longest_stretch:
+            self.longest_stretch = seconds
 
     def failed(self, code: int) -> None:
         self.errors[code] = self.errors.get(code, 0) + 1
@@ -62,11 +69,16 @@ class ApiMeter(Histogram):
 class HttpMeter(Histogram):
     """The requests by HTTP to one route."""
 
-    __slots__ = ("statuses",)
+    __slots__ = ("longest_stretch", "statuses")
 
     def __init__(self) -> None:
         super().__init__()
+        self.longest_stretch = 0.0  # as of an API
         self.statuses: dict[int, int] = {}
+
+    def held(self, seconds: float) -> None:
+        if seconds > self.longest_stretch:
+            self.longest_stretch = seconds
 
     def answered(self, status: int, seconds: float) -> None:
         self.took(seconds)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from kompat.errors import ErrorCode, KafkaError
+from kompat.repeated import Repeated, times
 from kompat.security.acls import (
     CLUSTER_NAME,
     Acl,
@@ -21,7 +23,6 @@ from kompat.security.acls import (
     allows,
     allows_any,
 )
-from kompat.sparse_log import SparseLog
 
 if TYPE_CHECKING:
     from kompat.cluster.service import ClusterService
@@ -56,7 +57,7 @@ class Authorizer:
             is_open_without_acls=config["allow.everyone.if.no.acl.found"],
         )
         self._known: dict[Hashable, bool] = {}
-        self._denials = SparseLog(log)  # one request can be denied 100,000 names
+        self._denials = Repeated()  # a request can be denied 100,000 names, and each has its line otherwise
         self._stamp: tuple[Acls | None, int] = (None, 0)  # what they are true of
 
     # -- asking ----------------------------------------------------------------------------------------------------
@@ -104,7 +105,14 @@ class Authorizer:
     def _remember(self, question: tuple[str, str, Operation, Kind, str], known: bool) -> None:
         self._keep(question, known)
         if not known:
-            self._denials.write("denied", lambda: _facts(question))
+            self._log_denial(*question)
+
+    def _log_denial(self, principal: str, host: str, operation: Operation, kind: Kind, name: str) -> None:
+        """The first of a kind; the next line tells how many there were."""
+        count = self._denials.count((principal, host, operation, kind), monotonic())
+        if count:
+            facts = {"principal": principal, "host": host, "operation": operation.name, "on": f"{kind.name}:{name}"}
+            log.info("denied" + times(count), extra=facts)
 
     def _keep(self, question: Hashable, known: bool) -> None:
         if len(self._known) >= MOST_REMEMBERED:
@@ -129,11 +137,6 @@ class Authorizer:
     def _need(self) -> None:
         if not self.is_enabled:
             raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-
-
-def _facts(question: tuple[str, str, Operation, Kind, str]) -> dict[str, object]:
-    principal, host, operation, kind, name = question
-    return {"principal": principal, "host": host, "operation": operation.name, "on": f"{kind.name}:{name}"}
 
 
 def refusal(kind: Kind) -> KafkaError:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from kompat.cluster.names import is_internal
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from kompat.security.acls import Kind, Operation
 from kompat.txn.machine import Producer
@@ -126,4 +127,5 @@ API = Api(
     response=AddPartitionsToTxnResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("transactions", "results_by_transaction"),),
 )

@@ -11,6 +11,7 @@ from kompat.cluster.quotas import QuotaChange
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import AlterClientQuotasRequest, AlterClientQuotasResponse
 from kompat.security.acls import Kind, Operation
 
@@ -54,5 +55,6 @@ API = Api(
     response=AlterClientQuotasResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("entries", "entries", size=20),),
     is_for_controller=lambda _: True,
 )

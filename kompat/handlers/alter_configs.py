@@ -13,6 +13,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.config_rights import change_denied
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
 
 ALTERABLE = frozenset(ResourceType) - {ResourceType.BROKER_LOGGER}
@@ -67,5 +68,6 @@ API = Api(
     response=AlterConfigsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("resources", "responses", key=lambda each: (each.resource_type, each.resource_name), size=20),),
     is_for_controller=lambda _: True,
 )

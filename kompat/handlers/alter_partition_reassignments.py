@@ -12,6 +12,7 @@ from kompat.cluster.requests import Reassignment
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
 from kompat.security.acls import Kind, Operation
 
@@ -58,5 +59,6 @@ API = Api(
     response=AlterPartitionReassignmentsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "responses", Cut("partitions", "partitions")),),
     is_for_controller=lambda _: True,
 )

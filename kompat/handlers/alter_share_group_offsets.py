@@ -8,6 +8,7 @@ from uuid import UUID
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
@@ -64,4 +65,5 @@ API = Api(
     response=AlterShareGroupOffsetsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "responses", Cut("partitions", "partitions")),),
 )

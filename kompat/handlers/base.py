@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kompat.errors import KafkaError
 
 if TYPE_CHECKING:
+    from kompat.handlers.parts import Cut
     from kompat.handlers.sasl_session import SaslSession
     from kompat.handlers.services import Services
 
@@ -61,3 +62,5 @@ class Api(Generic[Req, Resp]):
     stamp: Callable[[Services], object] | None = None
     # Whether a request has to be answered by the cluster's controller, wherever that is.
     is_for_controller: Callable[[Req], bool] = field(default=lambda _: False)
+    # Lists that a long request is cut by: one of them is, in parts that are handled one after the other.
+    parts: tuple[Cut, ...] = ()

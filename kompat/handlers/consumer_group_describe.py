@@ -13,6 +13,7 @@ from kompat.groups.machine.messages import DescribedConsumer
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.described_groups import Describing, assignment_of
 from kompat.handlers.groups import check_consumer_protocol
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
 Group: TypeAlias = ConsumerGroupDescribeResponse.DescribedGroup
@@ -61,4 +62,5 @@ API = Api(
     response=ConsumerGroupDescribeResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("group_ids", "groups"),),
 )

@@ -11,6 +11,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.acl_codes import member
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import CreateAclsRequest, CreateAclsResponse
 from kompat.security.acls import Acl, Kind, Operation, Pattern, Permission
 
@@ -55,5 +56,6 @@ API = Api(
     response=CreateAclsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("creations", "results"),),
     is_for_controller=lambda _: True,
 )

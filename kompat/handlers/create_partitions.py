@@ -10,6 +10,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.handlers.mutations import Mutations
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from kompat.security.acls import Kind, Operation
 
@@ -72,5 +73,6 @@ API = Api(
     response=CreatePartitionsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "results", key=lambda topic: topic.name, size=20),),
     is_for_controller=lambda _: True,
 )

@@ -15,6 +15,7 @@ from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.config_rights import may_read_source
 from kompat.handlers.descriptions import describe
 from kompat.handlers.mutations import Mutations
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 from kompat.security.acls import Kind, Operation
 
@@ -138,5 +139,6 @@ API = Api(
     response=CreateTopicsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "topics", key=lambda topic: topic.name, size=20),),
     is_for_controller=lambda _: True,
 )

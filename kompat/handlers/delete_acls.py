@@ -12,6 +12,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.acl_codes import filter_of
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DeleteAclsRequest, DeleteAclsResponse
 from kompat.security.acls import Acl, Kind, Operation
 
@@ -58,5 +59,6 @@ API = Api(
     response=DeleteAclsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("filters", "filter_results", size=10),),
     is_for_controller=lambda _: True,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from kompat.security.acls import Kind, Operation
 
@@ -34,4 +35,5 @@ API = Api(
     response=DeleteGroupsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("groups_names", "results", key=str),),
 )

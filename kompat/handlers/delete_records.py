@@ -12,6 +12,7 @@ from typing import TypeAlias
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import partitions
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import Offset
@@ -66,4 +67,5 @@ API = Api(
     response=DeleteRecordsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "topics", Cut("partitions", "partitions")),),
 )

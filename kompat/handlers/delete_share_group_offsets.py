@@ -9,6 +9,7 @@ from kompat.cluster.authorizer import refusal
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
@@ -57,4 +58,5 @@ API = Api(
     response=DeleteShareGroupOffsetsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "responses", key=lambda topic: topic.topic_name),),
 )

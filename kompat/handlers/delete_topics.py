@@ -15,6 +15,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.handlers.mutations import Mutations
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
@@ -112,5 +113,9 @@ API = Api(
     response=DeleteTopicsResponse,
     handle=handle,
     failure=failure,
+    parts=(
+        Cut("topics", "responses", key=lambda topic: (topic.name, topic.topic_id), size=20),
+        Cut("topic_names", "responses", key=str, size=20),
+    ),
     is_for_controller=lambda _: True,
 )

@@ -19,6 +19,7 @@ from kompat.handlers.addresses import this_broker
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.config_rights import denied
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from kompat.security.acls import Operation
 
@@ -164,4 +165,5 @@ API = Api(
     response=DescribeConfigsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("resources", "results", size=20),),
 )

@@ -12,6 +12,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine import messages
 from kompat.handlers import authorized
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from kompat.security.acls import Kind, Operation
 
@@ -70,4 +71,5 @@ API = Api(
     response=DescribeGroupsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("groups", "groups"),),
 )

@@ -9,6 +9,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
 from kompat.security.acls import Kind, Operation
 
@@ -87,4 +88,5 @@ API = Api(
     response=DescribeProducersResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "topics", Cut("partition_indexes", "partitions")),),
 )

@@ -10,6 +10,7 @@ from typing import Any
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.share.requests import DescribedOffset, TopicIdPartition
@@ -110,4 +111,5 @@ API = Api(
     response=DescribeShareGroupOffsetsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("groups", "groups", Cut("topics", "topics", Cut("partitions", "partitions"))),),
 )

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.txn.state import Transaction
@@ -60,4 +61,5 @@ API = Api(
     response=DescribeTransactionsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("transactional_ids", "transaction_states"),),
 )

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from kompat.errors import KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from kompat.security.acls import Kind, Operation
 
@@ -54,4 +55,5 @@ API = Api(
     response=DescribeUserScramCredentialsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("users", "results", key=lambda user: user.name),),
 )

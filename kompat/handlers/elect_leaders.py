@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kompat.errors import ErrorCode, KafkaError, PeerError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import LogId
@@ -127,4 +128,5 @@ API = Api(
     response=ElectLeadersResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topic_partitions", "replica_election_results", Cut("partitions", "partition_result")),),
 )

@@ -18,6 +18,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.addresses import Endpoint, endpoint_of, this_broker
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import LogId, NodeId
@@ -132,4 +133,5 @@ API = Api(
     response=FindCoordinatorResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("coordinator_keys", "coordinators"),),
 )

@@ -15,6 +15,7 @@ from kompat.handlers import loggers
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.config_rights import change_denied
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 OF_CLUSTER = frozenset(ResourceType) - {ResourceType.BROKER_LOGGER}
@@ -103,5 +104,6 @@ API = Api(
     response=IncrementalAlterConfigsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("resources", "responses", key=lambda each: (each.resource_type, each.resource_name), size=20),),
     is_for_controller=lambda req: all(r.resource_type in OF_CLUSTER for r in req.resources),
 )

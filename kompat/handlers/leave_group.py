@@ -9,6 +9,7 @@ from __future__ import annotations
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import LeavingMember
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
 from kompat.security.acls import Kind, Operation
 
@@ -47,4 +48,5 @@ API = Api(
     response=LeaveGroupResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("members", "members"),),
 )

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import partitions
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.log.partition import FoundOffset, Isolation, Partition
 from kompat.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 from kompat.security.acls import Kind, Operation
@@ -170,4 +171,5 @@ API = Api(
     response=ListOffsetsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "topics", Cut("partitions", "partitions", key=lambda each: each.partition_index)),),
 )

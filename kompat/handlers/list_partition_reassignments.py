@@ -12,6 +12,7 @@ from kompat.cluster.state import PartitionState
 from kompat.errors import KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from kompat.security.acls import Kind, Operation
 
@@ -66,4 +67,5 @@ API = Api(
     response=ListPartitionReassignmentsResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "topics"),),
 )

@@ -18,6 +18,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import authorized, leadership
 from kompat.handlers.addresses import brokers, controller
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import MetadataRequest, MetadataResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
@@ -148,6 +149,7 @@ API = Api(
     response=MetadataResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "topics", key=lambda topic: (topic.name, topic.topic_id)),),
     stamp=lambda services: (
         services.cluster.metadata_offset,
         services.config.version,

@@ -10,6 +10,7 @@ from kompat.errors import KafkaError
 from kompat.groups.machine.messages import CommitRequest, CommittedPartition, CommittedTopic
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.groups import Judged, NamedTopic, judged, refused
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
@@ -97,4 +98,5 @@ API = Api(
     response=OffsetCommitResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "topics", Cut("partitions", "partitions")),),
 )

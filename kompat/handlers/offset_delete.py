@@ -6,6 +6,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import FetchedTopic
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.groups import NamedTopic, judged
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from kompat.security.acls import Kind, Operation
 
@@ -46,4 +47,5 @@ API = Api(
     response=OffsetDeleteResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "topics", Cut("partitions", "partitions")),),
 )

@@ -16,6 +16,7 @@ from uuid import UUID
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import FetchedOffset, FetchedTopic, FetchRequest, TopicOffsets
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import OffsetFetchRequest, OffsetFetchResponse
 from kompat.security.acls import Kind, Operation
 
@@ -172,4 +173,8 @@ API = Api(
     response=OffsetFetchResponse,
     handle=handle,
     failure=failure,
+    parts=(
+        Cut("groups", "groups", Cut("topics", "topics", Cut("partition_indexes", "partitions"))),
+        Cut("topics", "topics", Cut("partition_indexes", "partitions")),
+    ),
 )

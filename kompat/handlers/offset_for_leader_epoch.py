@@ -10,6 +10,7 @@ from typing import TypeAlias
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import partitions
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kompat.security.acls import Kind, Operation
 
@@ -65,4 +66,5 @@ API = Api(
     response=OffsetForLeaderEpochResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "topics", Cut("partitions", "partitions")),),
 )

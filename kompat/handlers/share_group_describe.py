@@ -8,6 +8,7 @@ from kompat.errors import KafkaError
 from kompat.groups.machine.share_messages import DescribedShareMember
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.described_groups import Describing, assignment_of
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 
 Group: TypeAlias = ShareGroupDescribeResponse.DescribedGroup
@@ -46,4 +47,5 @@ API = Api(
     response=ShareGroupDescribeResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("group_ids", "groups"),),
 )

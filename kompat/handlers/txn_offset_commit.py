@@ -12,6 +12,7 @@ from kompat.groups.machine.messages import CommitRequest
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.groups import Judged, NamedTopic, judged, refused
 from kompat.handlers.offset_commit import committed
+from kompat.handlers.parts import Cut
 from kompat.handlers.transactional_produce import Guard, is_open, verified
 from kompat.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kompat.security.acls import Kind, Operation
@@ -113,4 +114,5 @@ API = Api(
     response=TxnOffsetCommitResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("topics", "topics", Cut("partitions", "partitions")),),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.parts import Cut
 from kompat.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kompat.security.acls import Kind, Operation
 from kompat.txn.service import Marker
@@ -83,4 +84,5 @@ API = Api(
     response=WriteTxnMarkersResponse,
     handle=handle,
     failure=failure,
+    parts=(Cut("markers", "markers", Cut("topics", "topics", Cut("partition_indexes", "partitions"))),),
 )

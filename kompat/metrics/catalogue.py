@@ -14,6 +14,7 @@ _ROWS: Final = (
     ("kompat_request_errors_total", COUNTER, "api error", "Error codes in answers: one for each partition, topic or group that has one."),
     ("kompat_request_seconds", HISTOGRAM, "api", "From a request's last byte to its answer: also the time that it waits for records, replicas or other members."),
     ("kompat_request_loop_seconds_total", COUNTER, "api", "Seconds in which the event loop worked on nothing but requests of this API."),
+    ("kompat_request_longest_stretch_seconds", GAUGE, "api", "The longest time for which a request of this API has held the event loop without a break, since the broker started."),
     ("kompat_request_bytes_total", COUNTER, "api", "Bytes of requests."),
     ("kompat_response_bytes_total", COUNTER, "api", "Bytes of answers."),
     ("kompat_connections", GAUGE, "", "Clients that are connected."),
@@ -22,6 +23,7 @@ _ROWS: Final = (
     # by HTTP; who was turned away or made to wait, at whichever door
     ("kompat_http_requests_total", COUNTER, "method route status", "Requests by HTTP that were answered; what fits no route counts as `(other)`."),
     ("kompat_http_request_seconds", HISTOGRAM, "method route", "From a request's head to the beginning of its answer: also the time that it waits for its body, for records or for a quota."),
+    ("kompat_http_longest_stretch_seconds", GAUGE, "method route", "The longest time for which a request by HTTP has held the event loop without a break, since the broker started."),
     ("kompat_failed_logins_total", COUNTER, "listener", "Clients that could not show who they are; by HTTP, requests with a wrong name or password."),
     ("kompat_quota_waits_total", COUNTER, "quota", "Requests and connections that had to wait for a quota, or were refused for it."),
     ("kompat_quota_wait_seconds_total", COUNTER, "quota", "How long they were told to wait."),

@@ -17,6 +17,7 @@ def gather(page: Page, services: Services) -> Iterator[None]:
     meters = services.meters
     for (method, route), meter in list(meters.http.items()):
         page.add_histogram("kompat_http_request_seconds", meter, method, route)
+        page.add("kompat_http_longest_stretch_seconds", meter.longest_stretch, method, route)
         for status, count in list(meter.statuses.items()):
             page.add("kompat_http_requests_total", count, method, route, str(status))
         yield

@@ -19,6 +19,7 @@ def gather(page: Page, meters: Meters) -> Iterator[None]:
         page.add("kompat_requests_total", meter.count, meter.name)
         page.add_histogram("kompat_request_seconds", meter, meter.name)
         page.add("kompat_request_loop_seconds_total", meter.loop_seconds, meter.name)
+        page.add("kompat_request_longest_stretch_seconds", meter.longest_stretch, meter.name)
         page.add("kompat_request_bytes_total", meter.bytes_in, meter.name)
         page.add("kompat_response_bytes_total", meter.bytes_out, meter.name)
         for code, count in list(meter.errors.items()):

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from kompat.errors import ErrorCode, KafkaError, ProtocolError, StorageError
@@ -30,7 +31,9 @@ from kompat.protocol.messages import classes
 from kompat.server.answers import LONGEST_QUESTION, Answers
 from kompat.server.error_codes import COUNTERS, counter_of
 from kompat.server.forwarding import forward
+from kompat.server.long_requests import LONG_FRAME, answered, decoded, handled, silent
 from kompat.server.throttling import Bill, forwarded
+from kompat.watchdog import WARN_SECONDS, warn, watched
 
 if TYPE_CHECKING:
     from kompat.cluster.controller import Controller
@@ -71,6 +74,7 @@ class Exchange:
         "client",
         "frame_size",
         "header",
+        "is_encoded",
         "is_forwarded",
         "is_settled",
         "meter",
@@ -93,6 +97,7 @@ class Exchange:
         self.answer: Answer = None
         self.is_settled = False
         self.is_forwarded = False  # another broker encodes its answer
+        self.is_encoded = False  # it waits for an answer that is encoded already
         self.on_settled: Callable[[Exchange], None] | None = None
 
     def wait_for(self, awaited: Any) -> None:
@@ -100,9 +105,15 @@ class Exchange:
         if not hasattr(awaited, "add_done_callback"):
             if self.bill is not None:
                 awaited = self.bill.timed(awaited)
-            awaited = asyncio.ensure_future(awaited)
+            awaited = asyncio.ensure_future(watched(awaited, self.held))
         self._awaited = awaited
         awaited.add_done_callback(self._settle)
+
+    def held(self, seconds: float) -> None:
+        """It has held the event loop for so long, and nobody else had a turn."""
+        self.meter.held(seconds)
+        if seconds > WARN_SECONDS:
+            warn(self.api.name, seconds)
 
     def abandon(self, *, is_final: bool) -> None:
         """The client is gone, and nobody waits for the answer any more.
@@ -126,12 +137,15 @@ class Exchange:
             self._awaited.hurry()
 
     def _settle(self, awaited: Any) -> None:
+        begun = perf_counter()
         if self.bill is not None:
             self.bill.go_on()
         try:
             result = awaited.result()
-            if result is None:
-                self.answer = _silent(self)
+            if self.is_encoded:
+                self.answer = result
+            elif result is None:
+                self.answer = silent(self)
             else:
                 self.answer = _passed_on(self, result) if self.is_forwarded else _encode(self, result)
         except asyncio.CancelledError:
@@ -139,7 +153,9 @@ class Exchange:
         except Exception as error:
             self.answer = _failed(self, error)
         self.is_settled = True
-        self.count(self.answer, perf_counter())
+        now = perf_counter()
+        self.held(now - begun)
+        self.count(self.answer, now)
         if self.on_settled is not None:
             self.on_settled(self)
 
@@ -203,7 +219,7 @@ class Dispatcher:
         except Exception as error:
             answer = _failed(exchange, error)
         now = perf_counter()
-        meter.loop_seconds += now - begun
+        exchange.held(now - begun)
         if not isinstance(answer, Exchange):
             exchange.count(answer, now)
         return answer
@@ -233,6 +249,10 @@ class Dispatcher:
 
     def _worked_out(self, exchange: Exchange, frame: memoryview, position: int) -> Answer | Exchange:
         api = exchange.api
+        if len(frame) > LONG_FRAME and api.decode is None:
+            exchange.is_encoded = True
+            exchange.wait_for(self._at_length(exchange, frame, position))
+            return exchange
         exchange.request = request = _decode(exchange, frame[position:])
         controller = self._controller
         if controller is not None and api.is_for_controller(request) and not controller.is_here:
@@ -241,13 +261,25 @@ class Dispatcher:
             return exchange
         result = api.handle(self._context(exchange.client, exchange.header), request)
         if result is None:
-            return _silent(exchange)
+            return silent(exchange)
         if isinstance(result, api.response):
             return _encode(exchange, result)
+        if isinstance(result, CoroutineType):
+            exchange.is_encoded = True
+            result = answered(exchange, result)
         exchange.wait_for(result)
         if exchange.bill is not None:
             exchange.bill.pause()
         return exchange
+
+    async def _at_length(self, exchange: Exchange, frame: memoryview, position: int) -> Answer:
+        """What `_worked_out` does, in slices."""
+        exchange.request = request = await decoded(exchange, frame[position:])
+        controller = self._controller
+        if controller is not None and exchange.api.is_for_controller(request) and not controller.is_here:
+            return _passed_on(exchange, await forward(controller, exchange.client, request, frame))
+        context = self._context(exchange.client, exchange.header)
+        return await answered(exchange, handled(exchange, context, lambda error: _refusal(exchange, error)))
 
     def _context(self, client: Client, header: RequestHeader) -> Context:
         return Context(
@@ -281,13 +313,6 @@ def _encode(exchange: Exchange, message: Any) -> Answer:
         message.throttle_time_ms = told
         answer = _encoded(exchange, message)
     return answer
-
-
-def _silent(exchange: Exchange) -> Answer:
-    """The client expects no answer; it may have to wait for all that."""
-    if exchange.bill is not None:
-        exchange.bill.settle(exchange, 0)
-    return []
 
 
 def _passed_on(exchange: Exchange, answer: list[Any]) -> Answer:

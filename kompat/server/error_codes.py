@@ -5,7 +5,7 @@ Where error codes are is read from a message's definition once; the answers that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from kompat.meters import ApiMeter
@@ -14,17 +14,59 @@ from kompat.protocol.messages.schema import Struct
 from kompat.protocol.produce import ProduceResponse
 
 Counter = Callable[[ApiMeter, Any], None]
+Steps = Callable[[ApiMeter, Any], Generator[None, None, None]]
 
 CODE = "error_code"
 
 
 COUNTERS: dict[type[Any], Counter] = {}  # by the answers' class, as they are needed
+_STEPS: dict[type[Any], Steps] = {}
 
 
 def counter_of(response: type[Any]) -> Counter:
     """What counts the errors in answers of a class."""
     counter = COUNTERS[response] = _counter(response)
     return counter
+
+
+def errors_in_steps(response: type[Any], meter: ApiMeter, message: Any) -> Generator[None, None, None]:
+    """Count the errors in an answer that may be long: whoever drives it may let others have a turn at every step."""
+    if issubclass(response, Message):
+        if response not in _STEPS:
+            _STEPS[response] = _steps_of(response.SCHEMA.struct)
+        yield from _STEPS[response](meter, message)
+    else:
+        (COUNTERS.get(response) or counter_of(response))(meter, message)
+
+
+def _steps_of(struct: Struct) -> Steps:
+    codes, structs = _places(struct)
+    nested = [(name, is_array, _steps_of(inner)) for name, is_array, inner in structs]
+
+    def count(meter: ApiMeter, message: Any) -> Generator[None, None, None]:
+        for name in codes:
+            code = getattr(message, name)
+            if code:
+                meter.failed(code)
+        for name, is_array, inner in nested:
+            value = getattr(message, name)
+            for each in (value or ()) if is_array else (value,):
+                if each is not None:
+                    yield
+                    yield from inner(meter, each)
+
+    return count
+
+
+def _places(struct: Struct) -> tuple[list[str], list[tuple[str, bool, Struct]]]:
+    """Where a struct has error codes: fields, and structs in it."""
+    codes = [field.name for field in struct.fields if field.name.endswith(CODE) and not field.is_array]
+    nested = [
+        (field.name, field.is_array, field.struct)
+        for field in struct.fields
+        if field.struct is not None and _has_code(field.struct)
+    ]
+    return codes, nested
 
 
 def _counter(response: type[Any]) -> Counter:
@@ -57,12 +99,8 @@ def _fetch(meter: ApiMeter, response: Any) -> None:
 
 
 def _of_struct(struct: Struct) -> Counter:
-    codes = [field.name for field in struct.fields if field.name.endswith(CODE) and not field.is_array]
-    nested = [
-        (field.name, field.is_array, _of_struct(field.struct))
-        for field in struct.fields
-        if field.struct is not None and _has_code(field.struct)
-    ]
+    codes, structs = _places(struct)
+    nested = [(name, is_array, _of_struct(inner)) for name, is_array, inner in structs]
 
     def count(meter: ApiMeter, message: Any) -> None:
         for name in codes:

@@ -77,7 +77,8 @@ def test_an_exception_in_a_handler_is_answered_and_logged_once(
     assert isinstance(answer, list)
     codes = wire.error_codes(wire.decode_response(api.name, version, b"".join(answer)[4:]))
     assert ErrorCode.UNKNOWN_SERVER_ERROR in codes or (api.name, version) in NO_ROOM_FOR_AN_ERROR
-    assert [record.exc_info is not None for record in caplog.records] == [True]
+    told = [record for record in caplog.records if record.name != "kompat.watchdog"]  # a busy machine is slow to import
+    assert [record.exc_info is not None for record in told] == [True]
 
 
 def _break(_: Context, __: Any) -> None:
