@@ -2,6 +2,7 @@
 
 Exception
 ├── KafkaError      the client did or asked something that has an error code: it is answered
+│   └── DamagedOffsets    no replica has what was written there: CORRUPT_MESSAGE
 ├── ProtocolError   the bytes are not the protocol: the connection is closed
 ├── StorageError    the disk refused: what was under way is answered KAFKA_STORAGE_ERROR
 │   └── DamagedBatch      a stored batch is not what was written: another replica's is taken, else the read is answered CORRUPT_MESSAGE
@@ -166,6 +167,15 @@ class KafkaError(Exception):
         super().__init__(message or code.name)
         self.code = code
         self.message = message
+
+
+class DamagedOffsets(KafkaError):  # noqa: N818 - it names a state of the log, not a mistake of the caller
+    """No replica has these offsets as they were written."""
+
+    def __init__(self, first: int, last: int) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, f"offsets {first} to {last} are damaged")
+        self.first = first
+        self.last = last
 
 
 class ProtocolError(Exception):

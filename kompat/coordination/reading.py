@@ -39,7 +39,9 @@ async def read(partition: Partition, position: Offset) -> ReadResult:
     try:
         found = read_memory(partition, position)
         if found is None:
-            found = await partition.read_stored(position, READ_BYTES, Isolation.READ_UNCOMMITTED)
+            # What says which topics there are must not be passed over: all else would be dropped by it.
+            read = partition.read_stored if partition.store.is_vital else partition.read_around
+            found = await read(position, READ_BYTES, Isolation.READ_UNCOMMITTED)
     except StorageError as error:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
     return found

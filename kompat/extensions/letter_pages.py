@@ -58,7 +58,7 @@ async def read(log: Partition, offset: Offset) -> tuple[list[Record], Offset]:
     isolation = Isolation.READ_COMMITTED
     read = log.read(offset, READ_BYTES, isolation)
     if read is None:
-        read = await log.read_stored(offset, READ_BYTES, isolation)
+        read = await log.read_around(offset, READ_BYTES, isolation)
     records = [
         record
         for buffer in read.buffers

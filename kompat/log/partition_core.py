@@ -9,7 +9,7 @@ from zlib import crc32
 
 from kompat.clock import Clock
 from kompat.config.topic import TopicConfig
-from kompat.errors import DamagedBatch, DamagedData, ErrorCode, KafkaError, StorageError
+from kompat.errors import DamagedBatch, DamagedData, DamagedOffsets, ErrorCode, KafkaError, StorageError
 from kompat.log import checkpoint, recovery
 from kompat.log.cache import Tail, TailCache
 from kompat.log.commit import GroupCommit, Pending
@@ -356,5 +356,5 @@ class LogCore:
         """Put what another replica has in the place of damaged batches. Raises KafkaError where nobody has them."""
         self.damages.find(f"{self.topic}-{self.index}", damage)
         if self.replica is None:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"offsets {damage.first} to {damage.last} are damaged")
+            raise DamagedOffsets(damage.first, damage.last)
         await self.replica.mend(damage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kompat.errors import ErrorCode, KafkaError
+from kompat.errors import DamagedOffsets, ErrorCode, KafkaError
 from kompat.log import lookup
 from kompat.log.aborted import Aborted
 from kompat.log.partition_core import LogCore
@@ -70,6 +70,14 @@ class Reading(LogCore):
         if size > max_bytes and not minimum_one:
             return self._result([], 0, offset, offset, isolation)
         return self._result(buffers, size, offset, next_offset, isolation)
+
+    async def read_around(self, offset: Offset, max_bytes: int, isolation: Isolation) -> ReadResult:
+        """As `read_stored`, for readers of the broker's own, who cannot seek: what no replica has any more is passed over."""
+        while True:
+            try:
+                return await self.read_stored(offset, max_bytes, isolation)
+            except DamagedOffsets as lost:
+                offset = Offset(min(lost.last + 1, self.high_watermark))
 
     def _go_on(self, found: Found, max_bytes: int, end: Offset) -> None:
         """Read what follows, where the answer held as much as it might and there is more that memory does not have."""

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from kompat import _native
-from kompat.errors import DamagedBatch, DamagedData, ErrorCode, KafkaError, PeerError, StorageError
+from kompat.errors import DamagedBatch, DamagedData, DamagedOffsets, ErrorCode, KafkaError, PeerError, StorageError
 from kompat.log.mending import Answer, Conclusion, Offer, conclude, replacements
 from kompat.log.replica_log import not_leader
 from kompat.log.store import PartitionStore, Rewrite, StoredBatch
@@ -148,7 +148,7 @@ class Mending:
             raise not_leader(f"offsets {damage.first} to {damage.last} are damaged here, and broker {to} has them")
         if conclusion is Conclusion.LOST:
             partition.damages.give_up(name, damage, "no other replica has them")
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"offsets {damage.first} to {damage.last} are damaged")
+            raise DamagedOffsets(damage.first, damage.last)
         partition.damages.give_up(name, damage, "a replica that may have them cannot be asked at the moment")
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage))
 

@@ -253,7 +253,7 @@ async def _read(log: Partition, first: int, last: int) -> tuple[dict[int, Doomed
     isolation = Isolation.READ_UNCOMMITTED
     read = log.read(Offset(first), AT_ONCE, isolation)
     if read is None:
-        read = await log.read_stored(Offset(first), AT_ONCE, isolation)
+        read = await log.read_around(Offset(first), AT_ONCE, isolation)
     found: dict[int, Doomed] = {}
     for batch in (batch for buffer in read.buffers for batch in split_batches(memoryview(buffer))):
         header = read_header(batch)

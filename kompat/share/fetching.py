@@ -248,7 +248,7 @@ class Fetching:
             while True:
                 cold.live.is_reading = True
                 try:
-                    read = await cold.live.log.read_stored(cold.offset, cold.limit, cold.isolation)
+                    read = await cold.live.log.read_around(cold.offset, cold.limit, cold.isolation)
                 except KafkaError as error:
                     cold.live.is_reading = False
                     cold = reading.throw(error)

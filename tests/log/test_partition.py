@@ -2,10 +2,11 @@
 
 import pytest
 
-from kompat.errors import ErrorCode, KafkaError
+from kompat.errors import DamagedOffsets, ErrorCode, KafkaError
 from kompat.log.partition import ALL_COMMITTED, FoundOffset, Isolation, Partition
-from kompat.protocol.records import ControlType, Record, build_batch
+from kompat.protocol.records import ControlType, Record, build_batch, iterate
 from kompat.types import Offset, RaftIndex
+from tests.log.sim.disk import SimPartition
 from tests.log.support import COMMITTED, NOW, UNCOMMITTED, Log, batch, records_of, run
 
 TRANSACTION = {"producer_epoch": 0, "is_transactional": True}
@@ -505,3 +506,26 @@ def test_a_dropped_partition_says_so_and_wakes_who_waits() -> None:
         with pytest.raises(KafkaError) as raised:
             use()
         assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_readers_of_the_brokers_own_pass_over_what_is_damaged_and_others_are_told() -> None:
+    log = Log(cache=0)
+    for value in (b"a", b"b", b"c", b"d"):
+        log.append(value)
+    store = log.partition.store
+    assert isinstance(store, SimPartition)
+    for base in (1, 3):
+        store.damage(base)
+
+    with pytest.raises(DamagedOffsets, match="offsets 1 to 1 are damaged") as raised:
+        run(log.partition.read_stored(Offset(1), 1 << 20, UNCOMMITTED))
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+
+    def values(start: int) -> tuple[list[bytes | None], int]:
+        read = run(log.partition.read_around(Offset(start), 1 << 20, UNCOMMITTED))
+        return [record.value for buffer in read.buffers for record in iterate(buffer)], read.next_offset
+
+    assert values(0) == ([b"a"], 1)
+    assert values(1) == ([b"c"], 3)
+    assert values(3) == ([], 4)
+    assert log.partition.damages.found == 2
