@@ -239,6 +239,12 @@ def test_a_cluster_is_drained_moved_and_found_ill(tmp_path: Path) -> None:
         moved = kompat.json("cluster", "reassign", "orders", "--to", "3,1,2", "--replicas", "3", "--wait")
         assert [each["replicas"] for each in moved] == [[3, 1, 2], [1, 2, 3], [2, 3, 1]]
         assert {len(each["replicas"]) for each in kompat.json("topics", "describe", "orders")["partitions"]} == {3}
+        said = kompat.fails("cluster", "drain", "3", "--wait")  # every other broker has a replica already
+        assert "broker 3 cannot be emptied" in said
+        assert "kompat cluster reassign orders --to 1,2 --replicas 2" in said
+        assert kompat.json("cluster", "status")["draining"] == [{"broker": 3, "replicas": 3, "unmovable": 3}]
+        kompat("cluster", "drain", "3", "--undo")
+        assert kompat.json("cluster", "status")["draining"] == []
         kompat("cluster", "elect", "orders")
         assert len(kompat.json("cluster", "raft", "--topic", "orders")) == 3
         assert [each["role"] for each in kompat.json("cluster", "raft")["replicas"]].count("leader") == 1

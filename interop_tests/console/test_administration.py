@@ -152,6 +152,19 @@ def test_a_broker_is_drained_and_used_again(cluster: Cluster, operator: Tab) -> 
     operator.forgive("503 (Service Unavailable)")  # while leads pass on
 
 
+def test_a_drain_that_cannot_end_says_why_and_what_helps(cluster: Cluster, operator: Tab) -> None:
+    cluster.create("everywhere", 1, 3)
+    page = operator.open("cluster", "3")
+    page.get_by_role("button", name="Drain").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drain").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("Add a broker")
+    page.get_by_role("button", name="Use it again").click()
+    expect(page.get_by_text("up", exact=True)).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    operator.forgive("503 (Service Unavailable)")  # while leads pass on
+
+
 def test_any_broker_shows_the_cluster_its_leaders_and_who_is_missing(cluster: Cluster, operator: Tab) -> None:
     topic, tab = cluster.create("spread", 6, 3), operator
     page = tab.open("cluster")

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kompat.admin.route import Call
+from kompat.cluster import moves
 from kompat.errors import ErrorCode
 from kompat.protocol.messages import DescribeLogDirsRequest, ListOffsetsRequest
 from kompat.types import LogId, NodeId
@@ -29,6 +30,12 @@ def brokers(call: Call) -> list[NodeId]:
         return [call.services.node_id]
     network = cluster.member.network
     return [node for node in sorted(cluster.brokers) if network.is_up(node)]
+
+
+def unmovable(call: Call, node: NodeId) -> int:
+    """Replicas that keep a broker from being emptied: no other broker could take them."""
+    cluster = call.services.cluster
+    return len(moves.unmovable(cluster.image, node, set(cluster.brokers) - set(brokers(call))))
 
 
 async def together(work: Iterable[Awaitable[T]]) -> list[T]:

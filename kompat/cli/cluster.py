@@ -105,7 +105,7 @@ def health(kafka: Kafka) -> dict[str, Any]:
 def _status(given: argparse.Namespace) -> int:
     output = output_of(given)
     with connect(given) as kafka:
-        found = health(kafka)
+        found = health(kafka) | {"draining": cluster_moves.draining(kafka)}
     is_fine = not found["leaderless"] and not found["underReplicated"] and found["controller"] != NONE
     if output.is_json:
         output.json({**found, "healthy": is_fine})
@@ -120,10 +120,16 @@ def _status(given: argparse.Namespace) -> int:
                 ("under-replicated", _some(found["underReplicated"])),
                 ("not led by the preferred broker", str(found["notPreferred"])),
                 ("moving", str(found["reassigning"])),
+                ("draining", "; ".join(map(_drain_text, found["draining"])) or "none"),
                 ("healthy", "yes" if is_fine else "no"),
             ]
         )
     return FAILED if given.check and not is_fine else 0
+
+
+def _drain_text(each: dict[str, Any]) -> str:
+    stuck = f", of which {each['unmovable']} have no other broker to go to" if each["unmovable"] else ""
+    return f"broker {each['broker']}, {each['replicas']} replicas left{stuck}"
 
 
 def _some(places: list[str], most: int = 5) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
+from functools import partial
 from typing import Any, Final
 
 from kompat.cli import configs
@@ -12,7 +14,7 @@ from kompat.cli.command import CommandError, Parsers, UsageError, add_json, add_
 from kompat.cli.kafka_client import Kafka, check, connect
 from kompat.cli.output import Column, output_of
 from kompat.cli.progress import Progress
-from kompat.cli.reassigning import NoPlan, Replicas, changed, chosen, spread
+from kompat.cli.reassigning import NoPlan, Replicas, changed, chosen, spread, unmovable
 
 DRAIN: Final = "kompat.drain"
 LOOK_EVERY: Final = 0.5  # seconds
@@ -99,12 +101,74 @@ def _drain(given: argparse.Namespace) -> None:
             configs.change(kafka, "broker", str(given.broker), [], [DRAIN])
         else:
             configs.change(kafka, "broker", str(given.broker), [(DRAIN, "true")], [])
-        if given.wait and not given.undo:
+        stuck = [] if given.undo else _stuck(kafka, given.broker)
+        if given.wait and not given.undo and not stuck:
             _wait(lambda: len(_replicas_of(kafka, given.broker)), "draining", given.timeout)
         left = len(_replicas_of(kafka, given.broker))
-    done = {"broker": given.broker, "draining": not given.undo, "replicas": left}
+    done = {"broker": given.broker, "draining": not given.undo, "replicas": left, "unmovable": len(stuck)}
     said = f"broker {given.broker} is drained" if left == 0 else f"broker {given.broker} has {left} replicas"
     output_of(given).done(f"broker {given.broker} gets replicas again" if given.undo else said, done)
+    if stuck:
+        raise CommandError(why_stuck(given.broker, stuck))
+
+
+def draining(kafka: Kafka) -> list[dict[str, Any]]:
+    """The brokers that are being drained, what they still have, and what of it cannot leave. Only kompat knows of such."""
+    return [
+        {"broker": each, "replicas": len(_replicas_of(kafka, each)), "unmovable": len(_stuck(kafka, each))}
+        for each in sorted(_leaving(kafka))
+    ]
+
+
+def _stuck(kafka: Kafka, broker: int) -> list[Replicas]:
+    """What cannot leave the broker. A partition on its way has more replicas than it is to have: a second look tells it apart."""
+    leaving = _leaving(kafka)
+    able = [each for each in _alive(kafka) if each != broker and each not in leaving]
+    found = _unmovable(kafka, broker, able)
+    if found:
+        time.sleep(LOOK_EVERY)
+        again = _unmovable(kafka, broker, able)
+        found = [each for each in found if each in again]
+    return found
+
+
+def _unmovable(kafka: Kafka, broker: int, able: list[int]) -> list[Replicas]:
+    on_their_way = {(each["topic"], each["partition"]) for each in under_way(kafka) if broker in each["removing"]}
+    have = [each for each in _replicas_of(kafka, broker) if (each.topic, each.partition) not in on_their_way]
+    return unmovable(have, broker, able)
+
+
+def why_stuck(broker: int, stuck: list[Replicas]) -> str:
+    first = stuck[0]
+    fewer = ",".join(str(each) for each in first.brokers if each != broker) or "N"
+    advice = f"kompat cluster reassign {first.topic} --to {fewer} --replicas {max(1, len(first.brokers) - 1)}"
+    return (
+        f"broker {broker} cannot be emptied: {len(stuck)} of its replicas, as of {first.topic}/{first.partition}, have no other "
+        f"broker to go to. Add a broker, or have fewer replicas ({advice}), and the drain goes on; --undo ends it"
+    )
+
+
+def _alive(kafka: Kafka) -> list[int]:
+    return [each["broker_id"] for each in kafka.cluster()["brokers"] if not each.get("is_fenced", False)]
+
+
+def _leaving(kafka: Kafka) -> set[int]:
+    """Each broker knows it of itself; one that is not there is left out. Other brokers than kompat's have no such setting."""
+    from kafka.errors import KafkaError
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    found = set()
+    for broker in _alive(kafka):
+        asked = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=configs.KINDS["broker"], resource_name=str(broker), configuration_keys=[DRAIN]
+        )
+        request = DescribeConfigsRequest(resources=[asked], include_synonyms=False, include_documentation=False)
+        with contextlib.suppress(KafkaError):
+            answer = kafka.run(partial(kafka.send, request, broker))
+            settings = [each for result in answer.results for each in result.configs if each.name == DRAIN]
+            if any(str(each.value).strip().lower() == "true" for each in settings):
+                found.add(broker)
+    return found
 
 
 def _replicas_of(kafka: Kafka, broker: int) -> list[Replicas]:

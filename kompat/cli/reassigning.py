@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kompat.cli.arguments import Place
@@ -56,6 +56,12 @@ def spread(partitions: Sequence[Replicas], brokers: Sequence[int], count: int | 
         order = [brokers[(at + step) % len(brokers)] for step in range(replicas)]
         found.append(Replicas(topic=each.topic, partition=each.partition, brokers=tuple(order)))
     return found
+
+
+def unmovable(partitions: Sequence[Replicas], broker: int, able: Collection[int]) -> list[Replicas]:
+    """What cannot leave a broker: every other one that could take a replica has one already."""
+    others = set(able) - {broker}
+    return [each for each in partitions if broker in each.brokers and others <= set(each.brokers)]
 
 
 def changed(now: Sequence[Replicas], wanted: Sequence[Replicas]) -> list[Replicas]:

@@ -65,6 +65,17 @@ def plan_arrival(
     return PartitionAssigned(topic_id, index, partition.target)
 
 
+def unmovable(state: ClusterState, node: NodeId, down: Collection[NodeId]) -> list[tuple[str, int]]:
+    """Partitions whose replica cannot leave the broker: every other one that could take it has a replica already."""
+    able = {each for each in state.brokers if each != node and each not in state.leaving and each not in down}
+    return [
+        (topic.name, partition.index)
+        for topic in state.topics.values()
+        for partition in topic.partitions
+        if node in partition.target and able <= set(partition.target)
+    ]
+
+
 def plan_drain(
     state: ClusterState, leaving: Collection[NodeId], down: Collection[NodeId]
 ) -> Iterator[PartitionAssigned]:

@@ -133,6 +133,8 @@ def test_a_drained_broker_has_nothing_left_and_gets_nothing(
     for partition in state.topics["t"].partitions:
         assert len(partition.target) == factor
         assert node not in partition.target or factor == len(racks)  # there is nowhere to go
+        is_stuck = ("t", partition.index) in moves.unmovable(state, NodeId(node), ())
+        assert is_stuck == (node in partition.target)
     assert not list(moves.plan_drain(state, leaving, ()))
     refusal = cluster.create(NewTopic("u", 5, factor))
     assert isinstance(refusal, KafkaError) == (factor > len(racks) - len(leaving))

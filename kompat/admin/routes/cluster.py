@@ -10,7 +10,7 @@ from kompat.admin.problems import check
 from kompat.admin.route import Call, Route
 from kompat.admin.routes.topics import described
 from kompat.admin.shapes import MOST_ITEMS, Answer, Body, Page, PageQuery, page
-from kompat.admin.spread import brokers, leader, together
+from kompat.admin.spread import brokers, leader, together, unmovable
 from kompat.cluster.names import CLUSTER_METADATA
 from kompat.cluster.state import DRAIN, ResourceType
 from kompat.errors import ErrorCode, KafkaError
@@ -44,6 +44,7 @@ class BrokerSummary(Answer):
     is_controller: bool
     leads: int  # partitions
     replicas: int
+    unmovable: int  # replicas of one that is being drained which no other broker can take
     http: str | None  # host:port of its HTTP door; null where it has none, or cannot be asked
     version: str | None
 
@@ -62,6 +63,7 @@ class Drained(Answer):
     broker: int
     draining: bool
     replicas: int  # that are left on it
+    unmovable: int  # of these: those that no other broker can take
 
 
 class RaftQuery(PageQuery):
@@ -164,6 +166,7 @@ async def _broker(call: Call, told: Any, controller: int, alive: set[NodeId]) ->
         is_controller=node == controller,
         leads=leads,
         replicas=replicas,
+        unmovable=unmovable(call, node) if is_leaving else 0,
         http=itself.get("http") or None,
         version=itself.get("version"),
     )
@@ -239,7 +242,8 @@ async def _drain(call: Call, *, is_wanted: bool) -> Drained:
     wanted = resource(resource_type=ResourceType.BROKER, resource_name=str(broker), configs=[change])
     response = await call.send(IncrementalAlterConfigsRequest(resources=[wanted]))
     check(response.responses[0].error_code, response.responses[0].error_message)
-    return Drained(broker=broker, draining=is_wanted, replicas=_counts(call, broker)[1])
+    left, stuck = _counts(call, broker)[1], unmovable(call, broker) if is_wanted else 0
+    return Drained(broker=broker, draining=is_wanted, replicas=left, unmovable=stuck)
 
 
 async def unregister(call: Call) -> None:
@@ -379,7 +383,7 @@ ROUTES = [
     ),
     Route(
         method="POST", path=f"{BROKER}/drain", handle=drain, summary="Move all that a broker has to others", tag="cluster",
-        answer=Drained, description="`replicas` tells how many are left; GET the broker to see it go down to 0.",
+        answer=Drained, description="`replicas` tells how many are left; GET the broker to see it go down to 0. `unmovable` of them stay until there is another broker, or they have fewer replicas.",
     ),
     Route(
         method="DELETE", path=f"{BROKER}/drain", handle=undrain, summary="Let a broker have replicas again", tag="cluster",

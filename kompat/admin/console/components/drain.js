@@ -3,6 +3,7 @@
 import { del, path, post } from "../api.js";
 import { confirm } from "./dialog.js";
 import { button } from "./parts.js";
+import { plural } from "../format.js";
 import { attempt, toast } from "./toast.js";
 
 /** The buttons for a broker of `brokers`; `done` is called when something was changed. */
@@ -16,14 +17,27 @@ export function brokerActions(broker, brokers, done) {
   return found;
 }
 
+/** Why a drain does not come to an end, and what helps; null: it does. */
+export const stuckText = ({ id, unmovable }) =>
+  unmovable > 0
+    ? `${plural(unmovable, "replica")} of broker ${id} cannot leave it: the other brokers have theirs already. ` +
+      "Add a broker, or move their partitions to fewer replicas."
+    : null;
+
 async function drain(id, done) {
+  let told = null;
   const isDone = await confirm({
     title: `Drain broker ${id}?`,
     text: "Its partitions get replicas on other brokers, and it leads nothing any more: then it can be taken away.",
     action: "Drain",
-    run: () => post(path`/v1/cluster/brokers/${id}/drain`),
+    run: async () => {
+      told = await post(path`/v1/cluster/brokers/${id}/drain`);
+      return told;
+    },
   });
-  if (isDone) toast(`Broker ${id} is being drained`);
+  const stuck = isDone && told ? stuckText({ id, unmovable: told.unmovable }) : null;
+  if (stuck !== null) toast(stuck, { isBad: true });
+  else if (isDone) toast(`Broker ${id} is being drained`);
   done();
 }
 

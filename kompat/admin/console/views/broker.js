@@ -1,10 +1,10 @@
 /** A broker: what it has, whether it is to go, and its settings. */
 
 import { get } from "../api.js";
-import { brokerActions } from "../components/drain.js";
+import { brokerActions, stuckText } from "../components/drain.js";
 import { badge, figures, head } from "../components/parts.js";
 import { settingsPage } from "../components/settings.js";
-import { empty, show } from "../components/states.js";
+import { empty, problemBox, show } from "../components/states.js";
 import { number } from "../format.js";
 
 const TONES = { up: "good", draining: "warn", down: "bad" };
@@ -15,6 +15,10 @@ export default function broker(page) {
   const cluster = page.resource((signal) => get("/v1/cluster", null, { signal }), { every: 3000 });
   const itself = () => cluster.data?.brokers.find((each) => each.id === id);
 
+  const stuck = () => {
+    const detail = itself() ? stuckText(itself()) : null;
+    return detail === null ? null : problemBox({ title: "The drain cannot end", detail });
+  };
   const about = ({ brokers }) => {
     const told = itself();
     if (!told) return empty(`There is no broker ${id}`, `There are ${brokers.map((each) => each.id).join(", ")}.`);
@@ -42,6 +46,7 @@ export default function broker(page) {
         badges: itself() ? marks(itself()) : [],
         actions: itself() ? brokerActions(itself(), cluster.data.brokers, cluster.reload) : [],
       }),
+      stuck(),
       show(cluster, about, 2),
     ],
   });
