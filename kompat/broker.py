@@ -23,6 +23,7 @@ from kompat.cluster.state import Address, ResourceType
 from kompat.cluster.users import Users
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import ConfigSource
+from kompat.config.values import numbers_by_address
 from kompat.coordinators import Coordinators
 from kompat.errors import ConfigError, DamagedData, KafkaError, StorageError
 from kompat.extensions.dead_letter_service import DeadLetterService
@@ -334,6 +335,8 @@ def limits(config: BrokerConfig) -> Limits:
     return Limits(
         request_bytes=config["socket.request.max.bytes"],
         connections=config["max.connections"],
+        connections_per_ip=config["max.connections.per.ip"],
+        connections_of_ip=numbers_by_address(config["max.connections.per.ip.overrides"]),
         idle_seconds=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
         **given,
     )

@@ -66,6 +66,8 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("log.segment.bytes", "int", "1073741824", "1048576..", "cluster", "The size at which a new segment is begun, unless the topic says otherwise."),
     ("log.segment.delete.delay.ms", "long", "60000", "0..", "cluster", "How long files of removed segments stay on the disk, unless the topic says otherwise."),
     ("max.connections", "int", "2147483647", "0..", "cluster", "The most connections the broker keeps open; further ones are closed at once."),
+    ("max.connections.per.ip", "int", "2147483647", "0..", "cluster", "The most connections that come from one address; further ones are closed at once. HTTP connections are not counted."),
+    ("max.connections.per.ip.overrides", "string", "", "addresses", "cluster", "Other limits for single addresses, as address:number, separated by commas; an IPv6 address in brackets."),
     ("max.incremental.fetch.session.cache.slots", "int", "1000", "0..", "", "The most fetch sessions the broker remembers."),
     ("max.request.partition.size.limit", "int", "2000", "1..", "", "The most partitions in one answer to DescribeTopicPartitions."),
     ("message.max.bytes", "int", "1048588", "0..", "cluster", "The largest record batch a topic takes, after compression, unless it says otherwise."),

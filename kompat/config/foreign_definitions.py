@@ -195,8 +195,6 @@ UNSUPPORTED: tuple[tuple[str, str, str | None, str, str], ...] = (
     ("create.topic.policy.class.name", "class", None, "", ""),
     ("follower.fetch.last.tiered.offset.enable", "bool", "false", "", "cluster"),
     ("max.connection.creation.rate", "int", "2147483647", "0..", "cluster"),
-    ("max.connections.per.ip", "int", "2147483647", "0..", "cluster"),
-    ("max.connections.per.ip.overrides", "string", "", "", "cluster"),
     ("principal.builder.class", "class", "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", "", "broker"),
     ("remote.log.storage.system.enable", "bool", "false", "", ""),
     ("security.inter.broker.protocol", "string", "PLAINTEXT", "PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL", ""),

@@ -76,6 +76,8 @@ def objection(name: str, check: str, value: Value) -> Objection | None:
         return _throttled(name, value)
     if check == "reset":
         return _offset_reset(value)
+    if check == "addresses":
+        return _not_addresses(name, str(value))
     if ".." in check and not isinstance(value, str | tuple):
         return _outside(check, value)
     return _not_among(check, value)
@@ -108,6 +110,27 @@ def _throttled(name: str, value: Value) -> Objection | None:
     if parts == ("*",) or all(re.fullmatch(_THROTTLED, part) for part in parts):
         return None
     return Objection(f"[{', '.join(parts)}]", f"{name} must be * or partition:broker pairs, separated by commas")
+
+
+def numbers_by_address(text: str) -> dict[str, int]:
+    """Of `10.0.0.1:100,[::1]:5`. Raises ValueError; names of hosts are none, for what they stand for may change."""
+    from ipaddress import ip_address  # few brokers need it
+
+    found = {}
+    for each in filter(None, map(str.strip, text.split(","))):
+        address, _, number = each.rpartition(":")
+        if not re.fullmatch("[0-9]{1,10}", number):
+            raise ValueError(each)
+        found[str(ip_address(address.strip("[]")))] = int(number)
+    return found
+
+
+def _not_addresses(name: str, value: str) -> Objection | None:
+    try:
+        numbers_by_address(value)
+    except ValueError:
+        return Objection(value, f"{name} must be address:number pairs, separated by commas")
+    return None
 
 
 def _offset_reset(value: Value) -> Objection | None:

@@ -20,7 +20,7 @@ from typing import Final
 from kompat.errors import StorageError
 from kompat.log.database import FORMAT_FILE, MIB, Database
 from kompat.log.files import sync_directory
-from kompat.log.lock import RESTORED, RUNNING, Ending
+from kompat.log.lock import OWNER_ALONE, RESTORED, RUNNING, Ending
 from kompat.log.raft_states import HARD, Hard
 from kompat.log.rocks import RocksStore
 from kompat.log.valuelog import sync_file_system
@@ -138,6 +138,8 @@ def restore(source: Path, target: Path) -> Manifest:
     partial = target.with_name(f"{PARTIAL}{target.name}")
     _remove(partial)
     try:
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        partial.mkdir(mode=OWNER_ALONE)
         for name in manifest.files:
             path = partial / name
             path.parent.mkdir(parents=True, exist_ok=True)

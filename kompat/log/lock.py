@@ -7,6 +7,7 @@ from enum import Enum
 from kompat.errors import StorageError
 
 RUNNING = "running"  # the note that one works here
+OWNER_ALONE = 0o700  # may look into a data directory or a copy of one: records are nobody else's business
 RESTORED = "restored from a backup\n"  # in its place
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -26,7 +27,7 @@ class DirectoryLock:
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        os.makedirs(directory, exist_ok=True)
+        os.makedirs(directory, mode=OWNER_ALONE, exist_ok=True)
         self._fd = os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

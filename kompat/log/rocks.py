@@ -20,7 +20,7 @@ from kompat.errors import StorageError
 from kompat.log import keys
 from kompat.log.database import FAMILIES, Database, RefusedForNow
 from kompat.log.garbage import Collector, Garbage
-from kompat.log.lock import DirectoryLock, Ending
+from kompat.log.lock import OWNER_ALONE, DirectoryLock, Ending
 from kompat.log.repair import repair_tail
 from kompat.log.rocks_partition import RocksPartition
 from kompat.log.valuelog import ValueLog
@@ -254,7 +254,7 @@ class RocksStore:
     def checkpoint(self, directory: str) -> None:
         """Tables and finished value-log files are linked, not copied, where the file system is the same."""
         try:
-            os.makedirs(directory)
+            os.makedirs(directory, mode=OWNER_ALONE)
             with self._collector.lock:
                 self.database.copy_to(os.path.join(directory, "db"))
                 self.values.copy_to(os.path.join(directory, "values"))

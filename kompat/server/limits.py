@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 MIB = 1 << 20
@@ -15,6 +15,8 @@ WARNING_SECONDS = 10.0
 class Limits:
     request_bytes: int = 100 * MIB  # socket.request.max.bytes: a longer frame closes the connection
     connections: int = 2**31 - 1  # max.connections
+    connections_per_ip: int = 2**31 - 1  # max.connections.per.ip
+    connections_of_ip: Mapping[str, int] = field(default_factory=dict)  # max.connections.per.ip.overrides
     accept_backlog: int = 1024  # socket.listen.backlog.size
     receive_buffer_bytes: int = -1  # socket.receive.buffer.bytes; -1: the operating system's choice
     send_buffer_bytes: int = -1  # socket.send.buffer.bytes

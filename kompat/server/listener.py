@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kompat.server.connection import Connection, Owner
 from kompat.server.dispatch import Dispatcher
-from kompat.server.limits import Budget, Limits, Strangers
+from kompat.server.limits import WARNING_SECONDS, Budget, Limits, Strangers
 
 if TYPE_CHECKING:
     import ssl
@@ -55,6 +56,8 @@ class Listener:
         self.budget.on_short = self._sweep_soon
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
+        self._by_host: Counter[str] = Counter()  # how many connections there are
+        self._last_warned = float("-inf")
         self.unread = 0  # bytes of answers to clients that are slow to read
         self.accepted = 0  # connections, since the start
         self.strangers: Strangers[Connection] = Strangers(limits)
@@ -124,12 +127,24 @@ class Listener:
     def joined(self, connection: Connection) -> bool:
         self.accepted += 1
         self.connections.add(connection)
-        if len(self.connections) <= self.limits.connections:
-            if self._quotas is not None and self._quotas.counts_connections:
-                self._count(self._quotas, connection)
-            return True
-        log.warning("too many connections, closing the newest", extra={"client": connection.client.connection_id})
-        return False
+        host = connection.client.host
+        self._by_host[host] += 1
+        if len(self.connections) > self.limits.connections:
+            self._turn_away("too many connections, closing the newest", connection)
+            return False
+        if self._by_host[host] > self.limits.connections_of_ip.get(host, self.limits.connections_per_ip):
+            self._turn_away("too many connections from one address, closing the newest", connection)
+            return False
+        if self._quotas is not None and self._quotas.counts_connections:
+            self._count(self._quotas, connection)
+        return True
+
+    def _turn_away(self, reason: str, connection: Connection) -> None:
+        """Told seldom: whoever comes too often must not fill the log."""
+        now = self.loop.time()
+        if now - self._last_warned >= WARNING_SECONDS:
+            self._last_warned = now
+            log.warning(reason, extra=connection.facts())
 
     def _count(self, quotas: ClientQuotas, connection: Connection) -> None:
         seconds = quotas.connected(connection.client.host)
@@ -139,6 +154,10 @@ class Listener:
 
     def left(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        host = connection.client.host
+        self._by_host[host] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
         self._on_left(connection.client.connection_id)
         if not self.connections:
             self._all_left.set()

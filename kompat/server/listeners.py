@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from kompat.cluster.users import Users
     from kompat.config.broker import BrokerConfig
     from kompat.server.secured import Secured
+
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
 class Listeners:
@@ -51,6 +57,24 @@ class Listeners:
             host, port = self.addresses[each.name]
             entrance = self._entrance(each, users)
             self.addresses[each.name] = await listener.start(host, port, self._bound.get(each.name), entrance)
+        self._warn_of_open_ones()
+
+    def _warn_of_open_ones(self) -> None:
+        """Where anybody on a network may do anything, which an operator may not have meant."""
+        open_ones = [
+            str(each)
+            for each in self._config.listeners
+            if not self._asks(each) and not self.addresses[each.name][0].startswith(LOOPBACK)
+        ]
+        if open_ones:
+            log.warning(
+                "a listener lets in everybody who reaches it: SASL or ssl.client.auth=required ends that",
+                extra={"listeners": open_ones},
+            )
+
+    def _asks(self, listener: Setting) -> bool:
+        has_certificates = self._config.of_listener(listener.name, "ssl.client.auth") == "required"
+        return listener.protocol.has_sasl or (listener.protocol.has_tls and has_certificates)
 
     def _entrance(self, listener: Setting, users: Users) -> Entrance:
         secured = self._secured.get(listener.name)

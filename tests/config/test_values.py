@@ -34,3 +34,12 @@ def test_any_text_is_read_or_refused_with_a_reason(text: str) -> None:
 def test_doubles_are_written_as_java_writes_them() -> None:
     assert values.to_text(1.7976931348623157e308) == "1.7976931348623157E308"
     assert values.to_text(0.5) == "0.5"
+
+
+def test_numbers_by_address_are_read_and_names_of_hosts_are_none() -> None:
+    assert values.numbers_by_address("10.0.0.1:5, [0::1]:7,") == {"10.0.0.1": 5, "::1": 7}
+    assert values.numbers_by_address("") == {}
+    for wrong in ("localhost:5", "10.0.0.1", "10.0.0.1:", "10.0.0.1:-1", ":5", "10.0.0.1:5;10.0.0.2:6"):
+        found = values.objection("max.connections.per.ip.overrides", "addresses", wrong)
+        assert found is not None, wrong
+        assert "address:number" in found.reason

@@ -6,7 +6,7 @@ import pytest
 from kompat.handlers.base import Context
 from kompat.handlers.later import Later
 from kompat.server.limits import Limits
-from tests.server.support import Ask, Tell, api, echo, request, serving, until
+from tests.server.support import Ask, RawClient, Tell, api, echo, request, serving, until
 
 
 class LongPoll(Later[Tell]):
@@ -36,6 +36,30 @@ async def test_a_connection_beyond_the_limit_is_closed_and_the_others_stay() -> 
         await until(lambda: len(server.listener.connections) == 1)
         fourth = await server.connect()
         assert await fourth.ask(b"4") == b"4"
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(connections_per_ip=2), Limits(connections_per_ip=0, connections_of_ip={"127.0.0.1": 2})]
+)
+async def test_connections_of_one_address_are_so_many_and_no_more(limits: Limits) -> None:
+    async with serving(api(echo), limits=limits) as server:
+        first, second, third = [await server.connect() for _ in range(3)]
+
+        assert await third.is_closed()
+        assert await first.ask(b"1") == b"1"
+        await second.close()
+        await until(lambda: len(server.listener.connections) == 1)
+        assert await (await server.connect()).ask(b"4") == b"4"
+
+
+async def test_other_addresses_are_not_touched_by_the_limit_of_one() -> None:
+    limits = Limits(connections_of_ip={"127.0.0.2": 0})
+    async with serving(api(echo), limits=limits) as server:
+        kept_out = RawClient(*await asyncio.open_connection(server.host, server.port, local_addr=("127.0.0.2", 0)))
+
+        assert await kept_out.is_closed()
+        assert await (await server.connect()).ask(b"other") == b"other"
+        await kept_out.close()
 
 
 async def test_a_handler_learns_who_asks_and_which_address_was_dialled() -> None:
