@@ -136,13 +136,6 @@ def test_clients_who_do_not_read_hold_no_more_than_the_budget(broker: Broker, re
 
 
 # -- beside an innocent client -------------------------------------------------------------------------------------------
-def longest_turn(rest: httpx.Client) -> dict[str, float]:
-    """The buckets of how late the event loop was."""
-    lines = rest.get("/metrics").text.splitlines()
-    found = [line.rpartition(" ") for line in lines if line.startswith("kompat_loop_lag_seconds_bucket")]
-    return {name: float(count) for name, _, count in found}
-
-
 def test_a_head_of_many_headers_costs_next_to_nothing(broker: Broker) -> None:
     before = sum(psutil.Process(broker.pid).cpu_times()[:2])
     with ExitStack() as stack:

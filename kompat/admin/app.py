@@ -18,7 +18,7 @@ from starlette.routing import Route as Path
 
 from kompat.admin.access import worked
 from kompat.admin.connection import RESERVED
-from kompat.admin.decoding import check_values, decode_body, decode_path, decode_query
+from kompat.admin.decoding import SHORT_BODY, check_values, decode_body, decode_path, decode_query
 from kompat.admin.limits import BUSY, Bodies, Budget, Room, Share, Streams
 from kompat.admin.problems import MEDIA_TYPE, UNAVAILABLE, Problem, problem_of
 from kompat.admin.proxies import client_address
@@ -212,10 +212,14 @@ class Application:
             streams=self.streams,
             stopping=self.stopping,
         )
+        if len(raw) > SHORT_BODY:
+            await asyncio.sleep(0)  # decoding it took a while
         work = self._read(route, call) if route.method == "GET" else route.handle(call)
         if call.services is not None and call.services.quotas.is_enabled and not route.is_open:
-            return answer(route, await worked(call, work))
-        return answer(route, await work)
+            work = worked(call, work)
+        result = await work
+        await asyncio.sleep(0)  # to encode it may take a while
+        return answer(route, result)
 
     async def _read(self, route: Route, call: Call) -> Any:
         """What a route tells. While a leader is being elected it is asked again: people have no client that would."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType, convert
+from msgspec import UNSET, Meta, UnsetType
 
 from kompat.admin.problems import check
+from kompat.admin.raft import RaftGroup, raft_of
 from kompat.admin.route import Call, Route
 from kompat.admin.routes.topics import described
 from kompat.admin.shapes import MOST_ITEMS, Answer, Body, Page, PageQuery, page
-from kompat.admin.spread import brokers, leader, together, unmovable
+from kompat.admin.spread import brokers, together, unmovable
 from kompat.cluster.names import CLUSTER_METADATA
 from kompat.cluster.state import DRAIN, ResourceType
 from kompat.errors import ErrorCode, KafkaError
@@ -70,26 +71,6 @@ class RaftQuery(PageQuery):
     topic: TopicName | None = None
     partition: Index | None = None
     internal: bool = True
-
-
-class RaftPeer(Answer):
-    id: int
-    match_index: int
-    lag: int
-    state: str
-    is_voter: bool
-
-
-class RaftGroup(Answer):
-    topic: str
-    partition: int
-    term: int
-    role: str
-    leader: int | None
-    commit_index: int
-    applied_index: int
-    last_index: int
-    peers: list[RaftPeer]
 
 
 class Assignment(Body):
@@ -260,27 +241,6 @@ async def raft(call: Call) -> Page[RaftGroup]:
     query = call.query
     chosen = page(await _groups(call), lambda place: f"{place[0]}/{place[1]:010}", query.limit, query.cursor)
     return Page(items=await raft_of(call, chosen.items), next_cursor=chosen.next_cursor)
-
-
-async def raft_of(call: Call, places: list[tuple[str, int]]) -> list[RaftGroup]:
-    """Those of the partitions that somebody leads."""
-    by_node: dict[NodeId, list[tuple[str, int]]] = {}
-    for topic, partition in places:
-        node = call.services.cluster.controller if topic == CLUSTER_METADATA else leader(call, topic, partition)
-        if node is not None:
-            by_node.setdefault(node, []).append((topic, partition))
-    rows = await together(call.telling.ask(node, "raft", led) for node, led in by_node.items())
-    found = [convert({_camel(k): v for k, v in row.items()}, RaftGroup) for told in rows for row in map(_peers, told)]
-    return sorted(found, key=lambda group: (group.topic, group.partition))
-
-
-def _peers(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "peers": [{_camel(name): value for name, value in peer.items()} for peer in row["peers"]]}
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.capitalize() for word in others)
 
 
 async def _groups(call: Call) -> list[tuple[str, int]]:

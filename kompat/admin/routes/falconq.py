@@ -13,8 +13,8 @@ from kompat.admin import queueing
 from kompat.admin.access import may_read, may_take
 from kompat.admin.problems import check
 from kompat.admin.producing import partitions_of, produce
+from kompat.admin.raft import RaftPeer, raft_of
 from kompat.admin.route import Call, Route
-from kompat.admin.routes.cluster import RaftPeer, raft_of
 from kompat.admin.shapes import Encoding, shown
 from kompat.admin.spread import EARLIEST, LATEST, offsets
 from kompat.errors import ErrorCode, KafkaError
