@@ -42,22 +42,29 @@ class Verdict(Enum):
 class Seen:
     """What a batch makes of the ids."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, *, has_transactions: bool = True) -> None:
+        """`has_transactions`: of the partition that have not ended; where there are none, no id is contested."""
         self._draft = draft
+        self._has_transactions = has_transactions
+        self._oldest = draft.get(OLDEST)
         self._added = 0
 
     def take(self, message_id: str, now: Millis, window_ms: int, slot: Offset, within: Transaction | None) -> Verdict:
         """Decide on a record, and keep the id in mind if it is new. One that is contested is to be given to `contest` then."""
         encoded = message_id.encode()
-        if self._is_seen(ID + encoded, now, window_ms):
+        known = self._draft.get(ID + encoded)
+        if _is_within(known, now, window_ms):
             return Verdict.REPEATED
-        if within is not None and self._is_seen(_prefix(within) + encoded, now, window_ms):
+        if within is None and not self._has_transactions:
+            self._remember(encoded, _PAIR.pack(now, slot), known)
+            return Verdict.NEW
+        if within is not None and _is_within(self._draft.get(_prefix(within) + encoded), now, window_ms):
             return Verdict.REPEATED
         contest = Contest(self._draft, encoded)
         if contest.is_open(now, window_ms):
             return Verdict.REPEATED if contest.has_decided else Verdict.CONTESTED
         if within is None:
-            self._remember(encoded, _PAIR.pack(now, slot))
+            self._remember(encoded, _PAIR.pack(now, slot), known)
         else:
             contest.begin(Claim(within, now, slot, is_waiting=False))
             self._draft.put(_prefix(within) + encoded, _PAIR.pack(now, slot))
@@ -70,22 +77,21 @@ class Seen:
         if within is not None:
             self._draft.put(_prefix(within) + encoded, _PAIR.pack(now, record.slot) + _CONTESTED)
 
-    def _is_seen(self, name: bytes, now: Millis, window_ms: int) -> bool:
-        value = self._draft.get(name)
-        return value is not None and now - _PAIR.unpack_from(value)[0] < window_ms
-
-    def _remember(self, message_id: bytes, value: bytes) -> None:
-        old = self._draft.get(ID + message_id)
+    def _remember(self, message_id: bytes, value: bytes, old: bytes | None) -> None:
+        """`old`: what is known of the id."""
         if old is not None and old >= value:
             return  # it was seen later, too
         if old is not None:
             self._draft.delete(EXPIRY + old)
         self._draft.put(ID + message_id, value)
         self._draft.put(EXPIRY + value, message_id)
-        oldest, time = self._draft.get(OLDEST), value[: _NUMBER.size]
-        if oldest is None or time < oldest:
-            self._draft.put(OLDEST, time)
+        if self._oldest is None or value[: _NUMBER.size] < self._oldest:
+            self._set_oldest(value[: _NUMBER.size])
         self._added += 1
+
+    def _set_oldest(self, time: bytes) -> None:
+        self._oldest = time
+        self._draft.put(OLDEST, time)
 
     def end_transaction(self, ended: Transaction, deliver: Callable[[Parked], None], *, commits: bool) -> None:
         """`deliver`: what has waited for the end of transactions with its id, and counts."""
@@ -95,13 +101,14 @@ class Seen:
             self._draft.delete(name)
             winner = Contest(self._draft, message_id).end(ended, deliver, commits=commits)
             if winner is not None:
-                self._remember(message_id, _PAIR.pack(winner.time, winner.slot))
-            elif commits and not value.endswith(_CONTESTED, _PAIR.size):
-                self._remember(message_id, value)
+                value = _PAIR.pack(winner.time, winner.slot)
+            elif not commits or value.endswith(_CONTESTED, _PAIR.size):
+                continue
+            self._remember(message_id, value, self._draft.get(ID + message_id))
 
     def forget_old(self, now: Millis, window_ms: int) -> None:
         """Make room, as much as was taken and some more."""
-        oldest = self._draft.get(OLDEST)
+        oldest = self._oldest
         limit = _NUMBER.pack(max(0, now - window_ms + 1))
         if not self._added or oldest is None or oldest >= limit:
             return
@@ -111,7 +118,11 @@ class Seen:
             if self._draft.get(name) is not None:  # else it was seen anew
                 self._draft.delete(name)
                 self._draft.delete(ID + message_id)
-        self._draft.put(OLDEST, limit if len(old) < wanted else _time_of(old[-1][0]))
+        self._set_oldest(limit if len(old) < wanted else _time_of(old[-1][0]))
+
+
+def _is_within(seen: bytes | None, now: Millis, window_ms: int) -> bool:
+    return seen is not None and now - _PAIR.unpack_from(seen)[0] < window_ms
 
 
 def _prefix(transaction: Transaction) -> bytes:

@@ -94,7 +94,10 @@ class PartitionIntake:
             writes.append((USED, b""))
         if not taking.gone:
             return Diverted(batch, header, writes) if writes else None
-        left = keep_records(batch, lambda record: record.offset not in taking.gone) or empty_batch(header)
+        left = None
+        if len(taking.gone) < header.record_count:
+            left = keep_records(batch, lambda record: record.offset not in taking.gone)
+        left = left or empty_batch(header)
         return Diverted(left, read_header(left), writes)
 
     def _trace_unopened(self, base_offset: Offset, count: int, now: Millis) -> None:
@@ -183,7 +186,7 @@ class _Taking:
         self._now = now
         self._draft = Draft(intake.view)
         self._timers = Timers(self._draft)
-        self._seen = Seen(self._draft)
+        self._seen = Seen(self._draft, has_transactions=intake.partition.producers.has_transactions)
         self._ranks = None if intake.lanes.is_on else Ranks()  # there all have their order from the log
         self._errors: list[RefusedRecord] = []
         self._wrong = 0
