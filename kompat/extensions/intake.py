@@ -6,15 +6,16 @@ sequence numbers. So the producer is told true offsets, its retries are recognis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from kompat.errors import ErrorCode
+from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions import headers, parked
 from kompat.extensions.contested import Transaction
 from kompat.extensions.dedup import Seen, Verdict
 from kompat.extensions.headers import Asked, HeaderError
 from kompat.extensions.lane_intake import LaneIntake
-from kompat.extensions.parked import Parked, Summary
+from kompat.extensions.parked import Packed, Parked, Summary, pack
 from kompat.extensions.priority import Ranks
 from kompat.extensions.priority_index import PriorityIndex
 from kompat.extensions.states import Draft, View
@@ -22,14 +23,16 @@ from kompat.extensions.timers import Timers
 from kompat.extensions.tracing.partition import Choosing, PartitionTraces
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.commit import Pending
-from kompat.log.intake import Diverted, StateWrite
+from kompat.log.intake import Costly, Diverted, Prepared, StateWrite
 from kompat.log.partition import Partition
 from kompat.log.validation import InvalidRecordsError, RefusedRecord, Writable
 from kompat.protocol.records import BatchHeader, Record, empty_batch, iterate, keep_records, read_header
+from kompat.slices import Slice, sliced
 from kompat.types import Millis, Offset
 
 USED = b"x"  # a state that tells that there are others of extensions: most partitions never have any
 ERRORS_TOLD = 100  # of one batch: an answer must not be larger than the question
+MOST_HEEDED = 100_000  # records of a batch with headers: more than a producer sends unless it means harm
 MOST_UNDECIDED = (
     100_000  # delayed records of a partition's open transactions: all of one's go on with its commit, at once
 )
@@ -67,16 +70,31 @@ class PartitionIntake:
 
     # -- deciding --------------------------------------------------------------------------------------------------
     def divert(
-        self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
+        self,
+        batch: Writable,
+        header: BatchHeader,
+        named: int,
+        base_offset: Offset,
+        now: Millis,
+        *,
+        prepared: Prepared | None = None,
+        is_patient: bool = False,
     ) -> Diverted | None:
-        diverted = self._heed(batch, header, named, base_offset, now)
+        looks = _prepared_looks(prepared) or _looks(batch, header, named, is_patient=is_patient)
+        diverted = self._heed(batch, header, named, base_offset, now, looks)
         if not self.lanes.is_on:
             return diverted
         left = diverted or Diverted(batch, header, [] if self._is_used else [(USED, b"")])
         return self.lanes.divert(left, named, base_offset, now, self.transaction_of(header, base_offset))
 
     def _heed(
-        self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
+        self,
+        batch: Writable,
+        header: BatchHeader,
+        named: int,
+        base_offset: Offset,
+        now: Millis,
+        looks: Iterable[Look],
     ) -> Diverted | None:
         """What the headers ask for, but for the order."""
         if not (
@@ -84,10 +102,13 @@ class PartitionIntake:
         ):
             self._trace_unopened(base_offset, header.record_count, now)
             return None
+        if header.record_count > MOST_HEEDED:
+            reason = f"a batch with such headers has at most {MOST_HEEDED} records, not {header.record_count}"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, reason)
         chosen = self.traces.choose(base_offset, header.record_count, now, all_wait=self.lanes.is_on)
         taking = _Taking(self, header, base_offset, now, chosen)
-        for record in iterate(batch, headers.NAMES):
-            taking.look_at(record)
+        for look in looks:
+            taking.heed(look)
         writes = taking.end()
         self.traces.plan(chosen if chosen else None)
         if writes and not self._is_used:
@@ -171,6 +192,45 @@ class PartitionIntake:
         self._dropped(self)
 
 
+class Look(NamedTuple):
+    """What one record asks for: all that can be known of it whatever the partition's states are."""
+
+    record: Record
+    asked: Asked | None
+    error: HeaderError | None
+    packed: Packed | None  # where it may have to wait, and there was time
+
+
+def _look(record: Record) -> Look:
+    try:
+        return Look(record, headers.parse(record.headers), None, None)
+    except HeaderError as error:
+        return Look(record, None, error, None)
+
+
+def _looks(batch: Writable, header: BatchHeader, named: int, *, is_patient: bool) -> Iterator[Look]:
+    """Of the records that ask for something. Raises Costly where it takes long and somebody is patient."""
+    turn = Slice()
+    for record in iterate(batch, headers.NAMES):
+        if is_patient and turn.is_over:
+            raise Costly(lambda: _prepare(batch, header, named))
+        yield _look(record)
+
+
+async def _prepare(batch: Writable, header: BatchHeader, named: int) -> Prepared:
+    looks = []
+    async for record in sliced(iterate(batch, headers.NAMES)):
+        look = _look(record)
+        if look.asked is not None and (look.asked.delay is not None or look.asked.deliver_at is not None):
+            look = look._replace(packed=pack(record, header.compression))
+        looks.append(look)
+    return Prepared(batch, header, named, looks)
+
+
+def _prepared_looks(prepared: Prepared | None) -> list[Look] | None:
+    return prepared.found if prepared is not None and isinstance(prepared.found, list) else None
+
+
 class _Taking:
     """One batch, record by record."""
 
@@ -192,18 +252,22 @@ class _Taking:
         self._wrong = 0
         self.gone: set[int] = set()  # records that are not to be in the log
 
-    def look_at(self, record: Record) -> None:
+    def heed(self, look: Look) -> None:
         """The record's offset is its place in the batch."""
-        try:
-            asked = headers.parse(record.headers)
-            if asked is not None and not self._wrong:
-                self._take(record, asked)
-        except HeaderError as error:
-            self._wrong += 1
-            if self._wrong <= ERRORS_TOLD:
-                self._errors.append(RefusedRecord(record.offset, str(error)))
+        if look.error is not None:
+            self._refuse(look.record, look.error)
+        elif look.asked is not None and not self._wrong:
+            try:
+                self._take(look.record, look.asked, look.packed)
+            except HeaderError as error:
+                self._refuse(look.record, error)
 
-    def _take(self, record: Record, asked: Asked) -> None:
+    def _refuse(self, record: Record, error: HeaderError) -> None:
+        self._wrong += 1
+        if self._wrong <= ERRORS_TOLD:
+            self._errors.append(RefusedRecord(record.offset, str(error)))
+
+    def _take(self, record: Record, asked: Asked, packed: Packed | None) -> None:
         slot = Offset(self._base + record.offset)
         due = asked.due(self._now)
         if due is not None and due - self._now > self._config.kompat_delay_max_ms:
@@ -219,7 +283,7 @@ class _Taking:
         if due is not None:
             self.gone.add(record.offset)
             self._check_room(asked)
-            self._park(Parked(slot, due, self._codec, asked.schedule_id, record))
+            self._park(Parked(slot, due, self._codec, asked.schedule_id, record, packed))
             return
         if asked.schedule_id is not None:
             self._end_wait(slot, asked.schedule_id)

@@ -42,6 +42,11 @@ _SUMMARY = Struct(">BQQQQQ")
 _VERSION = 1
 
 
+class Packed(NamedTuple):
+    codec: int
+    body: bytes
+
+
 @dataclass(slots=True)
 class Parked:
     slot: Offset
@@ -49,6 +54,7 @@ class Parked:
     codec: int  # of the batch it came in
     schedule_id: str | None
     record: Record | None  # None: it only ends the wait of another with its schedule id
+    packed: Packed | None = None  # the record as it is kept, where that is known
 
     @property
     def plain_size(self) -> int:
@@ -57,10 +63,14 @@ class Parked:
 
     def encode(self) -> bytes:
         schedule_id = self.schedule_id.encode() if self.schedule_id is not None else b""
-        body = _encode_record(self.record) if self.record is not None else b""
-        codec = self.codec if len(body) >= COMPRESSED_FROM else 0
-        head = _HEAD.pack(_VERSION, self.codec, codec, self.due, len(schedule_id))
-        return b"".join((head, schedule_id, compress(codec, body) if codec else body))
+        codec, body = self.packed or pack(self.record, self.codec)
+        return b"".join((_HEAD.pack(_VERSION, self.codec, codec, self.due, len(schedule_id)), schedule_id, body))
+
+
+def pack(record: Record | None, codec: int) -> Packed:
+    """The record as it is kept: what takes the longest of parking it."""
+    body = _encode_record(record) if record is not None else b""
+    return Packed(codec, compress(codec, body)) if codec and len(body) >= COMPRESSED_FROM else Packed(0, body)
 
 
 class Head(NamedTuple):

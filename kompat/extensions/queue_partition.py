@@ -306,7 +306,9 @@ class QueuePartition:
                 timer.cancel()
 
     # -- acknowledgements ------------------------------------------------------------------------------------------
-    def divert(self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis) -> Diverted:
+    def divert(
+        self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis, **_: object
+    ) -> Diverted:
         if header.is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD,

@@ -9,8 +9,8 @@ for the request's time-out; acks=1 for this broker's log. Who came to the wrong 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
-from typing import NamedTuple
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kompat.errors import ErrorCode, KafkaError, ProtocolError
@@ -20,6 +20,7 @@ from kompat.handlers.later import Later
 from kompat.handlers.produce_order import refusal
 from kompat.handlers.transactional_produce import Guard, admit, is_part
 from kompat.log.commit import Pending
+from kompat.log.intake import Costly, Prepared
 from kompat.log.partition import Appended, Origin, Partition
 from kompat.log.validation import InvalidRecordsError
 from kompat.protocol.produce import (
@@ -33,7 +34,7 @@ from kompat.protocol.produce import (
     decode_produce_request,
     encode_produce_response,
 )
-from kompat.protocol.records import HEADER_SIZE
+from kompat.protocol.records import HEADER_SIZE, read_header
 from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
 
@@ -116,6 +117,8 @@ async def _handle_in_turn(
                     refused[key] = error
         refused.update({key: guard.refusal for key, guard in guards.items() if not guard.holds})
         reply = _append_all(ctx, req, refused)
+        if isinstance(reply, Coroutine):
+            return await reply
     return await reply if isinstance(reply, Later) else reply
 
 
@@ -128,22 +131,63 @@ async def _admitted(ctx: Context, transactional_id: str, partition: Partition, r
 
 def _append_all(
     ctx: Context, req: ProduceRequest, refused: Refused
-) -> Later[ProduceResponse | None] | ProduceResponse | None:
+) -> Coroutine[Any, Any, ProduceResponse | None] | Later[ProduceResponse | None] | ProduceResponse | None:
     reply = _Reply(ctx, req)
+    put_off: list[_PutOff] = []
     for topic in req.topic_data:
-        responses = []
+        responses: list[PartitionResponse] = []
         for data in topic.partition_data:
             refusal = refused.get((topic.name, topic.topic_id, data.index)) if refused else None
-            responses.append(
-                reply.refused(topic, data.index, refusal) if refusal else _append(ctx, req, topic, data, reply)
-            )
+            try:
+                responses.append(
+                    reply.refused(topic, data.index, refusal) if refusal else _append(ctx, req, topic, data, reply)
+                )
+            except Costly as costly:
+                put_off.append(_PutOff(topic, data, costly, _guard(ctx, topic, data), responses, len(responses)))
+                responses.append(
+                    PartitionResponse(data.index, ErrorCode.NONE, UNKNOWN_OFFSET, UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+                )
         reply.response.responses.append(TopicResponse(topic.name, topic.topic_id, responses))
-    return reply.when_committed()
+    return _append_later(ctx, req, reply, put_off) if put_off else reply.when_committed()
+
+
+class _PutOff(NamedTuple):
+    """A batch that is looked at in steps before it is appended."""
+
+    topic: TopicData
+    data: PartitionData
+    costly: Costly
+    guard: Guard | None
+    responses: list[PartitionResponse]  # where its own belongs
+    place: int
+
+
+def _guard(ctx: Context, topic: TopicData, data: PartitionData) -> Guard | None:
+    """Its transaction may end meanwhile."""
+    header = read_header(data.records or b"")
+    return Guard(_partition(ctx, topic, data.index), header.producer_id) if header.is_transactional else None
+
+
+async def _append_later(
+    ctx: Context, req: ProduceRequest, reply: _Reply, put_off: Sequence[_PutOff]
+) -> ProduceResponse | None:
+    for each in put_off:
+        prepared = await each.costly.prepare()
+        each.responses[each.place] = _append(ctx, req, each.topic, each.data, reply, prepared, each.guard)
+    outcome = reply.when_committed()
+    return await outcome if isinstance(outcome, Later) else outcome
 
 
 def _append(
-    ctx: Context, req: ProduceRequest, topic: TopicData, data: PartitionData, reply: _Reply
+    ctx: Context,
+    req: ProduceRequest,
+    topic: TopicData,
+    data: PartitionData,
+    reply: _Reply,
+    prepared: Prepared | None = None,
+    guard: Guard | None = None,
 ) -> PartitionResponse:
+    """Raises Costly, unless it is `prepared` for that."""
     log_start, partition = UNKNOWN_OFFSET, None
     try:
         records = _checked(ctx, req, data)
@@ -152,7 +196,9 @@ def _append(
         replica = partition.replica if req.acks == ALL else None
         if replica is not None:
             replica.require_in_sync()
-        appended = partition.append(records)
+        if guard is not None:
+            guard.check()
+        appended = partition.append(records, prepared=prepared, is_patient=True)
         if replica is not None:
             appended.pending = replica.spread(appended.pending)
         meter = partition.meter

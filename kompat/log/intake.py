@@ -6,7 +6,7 @@ may put another batch into the same offsets, and have states written along: all 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from kompat.log.commit import Pending
@@ -26,6 +26,23 @@ class Diverted(NamedTuple):
     also: Sequence[Pending] = ()  # what else has to be kept before the producer is told
 
 
+class Prepared(NamedTuple):
+    """A batch that was judged, and what the intake has found in it, ahead of its append."""
+
+    batch: Writable
+    header: BatchHeader
+    named: int
+    found: object
+
+
+class Costly(Exception):  # noqa: N818 - it is no error, but another way
+    """To decide on the batch takes longer than others can wait. `prepare` looks at it in steps; with the outcome it is to be appended."""
+
+    def __init__(self, prepare: Callable[[], Awaitable[Prepared]]) -> None:
+        super().__init__()
+        self.prepare = prepare
+
+
 class Intake(Protocol):
     """One partition's. What it decides follows from its arguments and from the partition's states, and from nothing else:
     every replica comes to the same result. It changes nothing by deciding: what is written, it hears by `staged`."""
@@ -33,11 +50,19 @@ class Intake(Protocol):
     names: HeaderNames
 
     def divert(
-        self, batch: Writable, header: BatchHeader, named: int, base_offset: Offset, now: Millis
+        self,
+        batch: Writable,
+        header: BatchHeader,
+        named: int,
+        base_offset: Offset,
+        now: Millis,
+        *,
+        prepared: Prepared | None = None,
+        is_patient: bool = False,
     ) -> Diverted | None:
         """Decide on a batch that is valid and new; `named` tells which of the names it has. None: it stays as it is.
 
-        Raises KafkaError where a header makes no sense.
+        Raises KafkaError where a header makes no sense; Costly, to somebody who is patient, where others should not wait for it.
         """
         ...
 

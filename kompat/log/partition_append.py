@@ -8,7 +8,7 @@ from typing import Final
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log import checkpoint, recovery, validation
 from kompat.log.commit import Pending, all_of
-from kompat.log.intake import StateWrite
+from kompat.log.intake import Prepared, StateWrite
 from kompat.log.partition_core import CHECKPOINT_EVERY, TIME_INDEX_EVERY, LogCore
 from kompat.log.producers import PastBatch
 from kompat.log.results import Appended, Origin
@@ -25,24 +25,33 @@ class Appending(LogCore):
     __slots__ = ()
 
     def append(
-        self, records: Writable, *, origin: Origin = Origin.CLIENT, writes: Sequence[StateWrite] = ()
+        self,
+        records: Writable,
+        *,
+        origin: Origin = Origin.CLIENT,
+        writes: Sequence[StateWrite] = (),
+        prepared: Prepared | None = None,
+        is_patient: bool = False,
     ) -> Appended:
-        """Judge, stamp in place and stage one batch, and states along. Its bytes are the log's from here on. Raises KafkaError."""
+        """Judge, stamp in place and stage one batch, and states along. Its bytes are the log's from here on. Raises KafkaError.
+
+        `is_patient`: raises Costly where its headers take long, and is asked again with what was `prepared`.
+        """
         if self.is_dropped or self.replica is not None or self.is_internal:
             self._check_open(origin)
         now, config, state, intake = self._clock.now(), self.config, self.state, self.intake
         marker = heeded = None
         also: Sequence[Pending] = ()
         if origin is Origin.CLIENT:
-            names = intake.names if intake is not None and config.kompat_extensions_enable else NO_NAMES
-            batch, header, named = validation.prepare(*validation.single_batch(records), config, now, names)
+            batch, header, named = self._judged(records, now) if prepared is None else prepared[:3]
             if header.producer_id >= 0:
                 past = self._admit(header)
                 if past is not None and not self._is_another(past, batch, header):
                     return self._duplicate(past)
             if intake is not None and (named or config.wants_all):
                 heeded = intake
-                diverted = intake.divert(batch, header, named, state.log_end_offset, now)
+                end = state.log_end_offset
+                diverted = intake.divert(batch, header, named, end, now, prepared=prepared, is_patient=is_patient)
                 batch, header, writes, also = diverted or (batch, header, writes, also)
         else:
             batch, header = validation.finish(records, config, now)
@@ -66,6 +75,11 @@ class Appending(LogCore):
             heeded.appended(base, committed)
             committed = all_of([committed, *also])
         return Appended(base, entry.last_offset, Millis(append_time), state.log_start_offset, committed, turn)
+
+    def _judged(self, records: Writable, now: Millis) -> tuple[Writable, BatchHeader, int]:
+        intake, config = self.intake, self.config
+        names = intake.names if intake is not None and config.kompat_extensions_enable else NO_NAMES
+        return validation.prepare(*validation.single_batch(records), config, now, names)
 
     def _note_producer(self, entry: Entry, marker: tuple[ControlType, int] | None) -> None:
         if marker is None:

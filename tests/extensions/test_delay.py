@@ -1,11 +1,20 @@
 """Records that ask to be delivered later: parked, and appended when they are due."""
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.extensions import firing
+from kompat.extensions import firing, intake
 from kompat.log import packing
-from kompat.protocol.records import Compression, ControlType, Record, split_batches
+from kompat.log.intake import Costly
+from kompat.log.partition import Appended
+from kompat.protocol.records import Compression, ControlType, Record, build_batch, split_batches
 from kompat.types import Millis, Offset
 from tests.extensions.support import COMMITTED, ExtendedLog, delivered, message, run
 from tests.log.support import NOW
@@ -210,6 +219,86 @@ def test_records_of_several_codecs_are_delivered_in_that_of_most_bytes(log: Exte
     log.pass_time(10)
 
     assert [h.compression for h in log.headers_of_batches() if h.record_count] == [Compression.LZ4]
+
+
+# -- batches that take long --------------------------------------------------------------------------------------------
+WISHES = st.fixed_dictionaries(
+    {},
+    optional={
+        "delay_ms": st.sampled_from([0, 5, 90, "soon"]),
+        "msg_id": st.sampled_from("ab"),
+        "schedule_id": st.sampled_from("ab"),
+        "priority": st.sampled_from([0, 9]),
+    },
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(WISHES, min_size=1, max_size=5), max_size=4), st.sampled_from([0, 4]), st.booleans())
+def test_a_batch_that_is_looked_at_in_steps_comes_to_the_same_as_at_once(
+    batches: list[list[dict[str, object]]], codec: int, broker_times: bool
+) -> None:
+    given = {"message_timestamp_type": "LogAppendTime"} if broker_times else {}
+    at_once, in_steps = ExtendedLog(**given), ExtendedLog(**given)
+    for number, wishes in enumerate(batches):
+        records = [message(f"{number}-{place}" * 400, now=NOW, **each) for place, each in enumerate(wishes)]
+        numbered = [Record(i, r.timestamp, r.key, r.value, r.headers) for i, r in enumerate(records)]
+        batch = build_batch(numbered, compression=codec)
+
+        assert _outcome(partial(_append_in_steps, in_steps, batch)) == _outcome(partial(at_once.stage, batch))
+
+        for log in (at_once, in_steps):
+            log.commit.end_turn()
+            log.pass_time(5)
+    assert list(in_steps.partition.store.states(b"")) == list(at_once.partition.store.states(b""))
+    assert in_steps.records() == at_once.records()
+
+
+def _outcome(append: Callable[[], Appended]) -> object:
+    try:
+        return append().base_offset
+    except KafkaError as error:
+        return error.code, error.message
+
+
+def _append_in_steps(log: ExtendedLog, batch: bytearray) -> Appended:
+    records = memoryview(bytearray(batch))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intake, "Slice", lambda: SimpleNamespace(is_over=True))
+        try:
+            return log.partition.append(records, is_patient=True)
+        except Costly as costly:
+            return log.partition.append(records, prepared=run(costly.prepare()), is_patient=True)
+
+
+async def test_others_have_their_turns_while_a_large_batch_is_looked_at() -> None:
+    log, others = ExtendedLog(), 0
+
+    async def work() -> None:
+        nonlocal others
+        while True:
+            others += 1
+            await asyncio.sleep(0)
+
+    records = [Record(n, NOW, None, b"v", (("kompat-delay-ms", b"10"),)) for n in range(20_000)]
+    batch = memoryview(build_batch(records))
+    with pytest.raises(Costly) as costly:
+        log.partition.append(batch, is_patient=True)
+    task = asyncio.ensure_future(work())
+    prepared = await costly.value.prepare()
+    task.cancel()
+
+    assert others > 5
+    assert log.partition.append(batch, prepared=prepared, is_patient=True).last_offset == 19_999
+
+
+def test_a_batch_with_headers_has_so_many_records_and_no_more(log: ExtendedLog) -> None:
+    records = [Record(n, NOW, None, None, ()) for n in range(intake.MOST_HEEDED)]
+    last = Record(intake.MOST_HEEDED, NOW, None, None, (("kompat-delay-ms", b"10"),))
+
+    error = log.refuse(build_batch([*records, last], compression=Compression.ZSTD))
+
+    assert error.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 # -- schedule ids ------------------------------------------------------------------------------------------------------

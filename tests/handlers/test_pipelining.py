@@ -42,6 +42,7 @@ steps = st.one_of(
     st.tuples(st.just("grow"), topics, st.integers(2, 3)),
     st.tuples(st.just("produce"), topics, st.sampled_from((0, 1, -1)), st.integers(1, 3)),
     st.tuples(st.just("produce"), topics, st.sampled_from((0, 1, -1)), st.integers(1, 3)),
+    st.tuples(st.just("park"), topics, st.sampled_from((0, 1, -1)), st.integers(1, 3)),
     st.tuples(st.just("offsets"), topics, st.sampled_from((LATEST, EARLIEST))),
     st.tuples(st.just("offsets"), topics, st.sampled_from((LATEST, EARLIEST))),
     st.tuples(st.just("truncate"), topics, st.integers(-1, 2)),
@@ -81,6 +82,14 @@ def _grow(name: str, partitions: int) -> Asked:
 
 def _produce(name: str, acks: int, records: int) -> Asked:
     batch = build_batch([Record(n, 1_700_000_000_000, None, b"value", ()) for n in range(records)])
+    data = [{"name": name, "partition_data": [{"index": 0, "records": bytes(batch)}]}]
+    return "Produce", 9, {"acks": acks, "timeout_ms": 9000, "topic_data": data}
+
+
+def _park(name: str, acks: int, records: int) -> Asked:
+    """Records that wait; very many take several turns of the broker."""
+    headers = (("kompat-delay-ms", b"3600000"),)
+    batch = build_batch([Record(n, 1_700_000_000_000, None, b"value", headers) for n in range(records)])
     data = [{"name": name, "partition_data": [{"index": 0, "records": bytes(batch)}]}]
     return "Produce", 9, {"acks": acks, "timeout_ms": 9000, "topic_data": data}
 
@@ -178,6 +187,7 @@ def answers(broker: kompat.testing.RunningBroker, prefix: str, sequence: Sequenc
 @example([("produce", "a", 0, 2), ("offsets", "a", LATEST), ("fetch", "a", 0, 20), ("delete", "a"), ("metadata", "a")])
 @example([("commit", "a", 5), ("committed", "a"), ("grow", "a", 2), ("metadata", "a"), ("configure", "a", "1000")])
 @example([("configure", "a", "1000"), ("described", "a"), ("fetch", "a", 0, 20), ("produce", "a", -1, 1)])
+@example([("park", "a", 1, 5000), ("produce", "a", 1, 2), ("park", "a", 0, 5000), ("offsets", "a", LATEST)])
 def test_a_pipelined_sequence_is_answered_as_one_by_one(
     brokers: tuple[kompat.testing.RunningBroker, kompat.testing.RunningBroker], sequence: list[Step]
 ) -> None:
