@@ -1,6 +1,7 @@
 """Brokers whose disks have not kept what was written: other replicas' batches take its place, and nobody is shown anything else."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def consume(
         return len(found) >= count or bool(errors)
 
     try:
-        until(is_done, seconds)
+        until(is_done, "all records, or an error", seconds=seconds)
     finally:
         consumer.close()
     return found, errors
@@ -102,7 +103,7 @@ def lead(cluster: Cluster, topic: str, number: int) -> None:
             admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(10)
         return cluster.leader(topic) == number
 
-    until(leads, 30)
+    until(leads, "the preferred leader", seconds=30)
 
 
 def is_healthy(broker: Broker) -> bool:
@@ -179,3 +180,34 @@ def test_without_replicas_the_damage_is_told_with_its_offsets_and_reads_go_on_be
     assert (sorted(found), errors) == (list(range(21, RECORDS)), [])
     produce(broker.bootstrap, topic, LARGE, 1)
     assert "offsets 20 to 20 are damaged" in broker.stderr() + broker.stdout()
+
+
+@pytest.mark.timeout(120)
+def test_compaction_does_not_give_a_damaged_record_a_good_checksum(start_broker: StartBroker) -> None:
+    broker = start_broker({"kompat.cache.bytes": "0", "log.cleaner.backoff.ms": "100"})
+    compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "100"}
+    topic = Topics(broker.bootstrap).create("compacted", 1, **compacted)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 1000, "batch.num.messages": 2})
+    began = time.time_ns() // 1_000_000 - 60_000
+    for number in range(10):  # of each batch, one record is kept
+        for key in (b"same", b"%d" % number):
+            producer.produce(topic, value(number, LARGE), key, partition=0, timestamp=began + 1000 * number)
+        assert producer.flush(20) == 0
+        if number == 0:
+            broker.stop()  # before anything is compacted
+            file = largest_file(Path(broker.data))
+            flip(file, file.stat().st_size - 100)  # in the value that is kept
+            damaged = file.read_bytes()
+            broker.start()
+
+    def is_compacted() -> bool:
+        found, _ = consume(broker.bootstrap, topic, 2, 1)
+        return list(found) == [3]  # the other record of that batch was superseded
+
+    until(is_compacted, "compaction", seconds=60)
+    found, errors = consume(broker.bootstrap, topic, 0, 1)
+    assert (found, [error.code() for error in errors]) == ({}, [KafkaError.INVALID_MSG])
+    broker.stop()
+    kept = Command().run("doctor", str(broker.data)).stdout.decode()
+    assert f"{topic}/0 at offset 0 to 1: its bytes are not what its checksum says" in kept
+    assert damaged in [path.read_bytes()[: len(damaged)] for path in (Path(broker.data) / "values").glob("*/*")]
