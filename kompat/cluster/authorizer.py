@@ -10,6 +10,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
+from kompat.cluster.queue_rules import SOURCE
 from kompat.errors import ErrorCode, KafkaError
 from kompat.repeated import Repeated, times
 from kompat.security.acls import (
@@ -70,7 +71,15 @@ class Authorizer:
         if known is None:
             known = allows(acls, self._rules, *question)
             self._remember(question, known)
+        if known and operation is Operation.READ and kind is Kind.TOPIC:
+            return self._may_read_source(who, name)
         return known
+
+    def _may_read_source(self, who: Asker, name: str) -> bool:
+        """A queue topic gives its source's records: whoever may not read those any more does not get them there either."""
+        topic = self._cluster.image.topics.get(name)
+        source = topic.configs.get(SOURCE) if topic is not None else None
+        return not source or self.allows(who, Operation.READ, Kind.TOPIC, source)
 
     def require(self, who: Asker, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> None:
         """Raises the error that Kafka has for this kind of resource."""

@@ -222,6 +222,30 @@ def test_nobody_makes_a_queue_of_a_topic_that_he_may_not_read(parties: Parties) 
     assert topic.error_code == ErrorCode.NONE
 
 
+def test_a_right_to_read_that_is_taken_away_ends_for_queues_of_the_topic_too(parties: Parties) -> None:
+    source = {"name": "kompat.queue.source", "value": rights.TOPIC}
+    wanted = {"name": "rights-work", "num_partitions": 1, "replication_factor": 1, "configs": [source]}
+    parties.admin("CreateTopics", 7, topics=[wanted])
+    reads_queue = (Operation.READ, Kind.TOPIC, "rights-work")
+    asked = {
+        "topic": "rights-work",
+        "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}],
+    }
+
+    def fetched() -> ErrorCode:
+        fields = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "topics": [asked]}
+        return ErrorCode(parties.alice("Fetch", 11, **fields).responses[0].partitions[0].error_code)
+
+    parties.allow(reads_queue, READS)
+    assert fetched() is ErrorCode.NONE
+
+    parties.deny(READS)
+    assert fetched() is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    parties.revoke_all()
+    parties.allow(reads_queue)
+    assert fetched() is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 def test_nobody_has_dead_letters_sent_where_he_may_not_write(parties: Parties) -> None:
     parties.allow((Operation.ALTER_CONFIGS, Kind.GROUP, rights.GROUP))
     setting = {"name": "errors.deadletterqueue.topic.name", "config_operation": 0}
