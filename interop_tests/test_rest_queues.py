@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Consumer
@@ -149,6 +150,52 @@ def test_a_group_that_is_forgotten_begins_anew(doors: dict[int, Door], topic: st
     assert set(queue.acquire_all(4)) == {"v0", "v1", "v2", "v3"}
     doors[2]("DELETE", path, status=204)
     doors[2]("DELETE", path, status=404)
+
+
+def test_a_group_that_is_used_by_receipts_is_listed_reset_and_deleted_like_others(
+    doors: dict[int, Door], topic: str
+) -> None:
+    group = fresh_group()
+    queue = Queue(doors[3], topic, group)
+    queue.door.send(topic, *({"value": f"v{number}", "partition": number % 2} for number in range(4)))
+    taken = queue.acquire_all(4)
+    queue.done("ack", *taken.values())
+
+    for door in doors.values():
+        [listed] = door.all("/v1/groups", search=group)
+        assert (listed["type"], listed["state"], listed["lag"]) == ("share", "Empty", 0)
+    assert [each["committed"] for each in doors[1].get(f"/v1/groups/{group}")["offsets"]] == [2, 2]
+    doors[2].post(f"/v1/groups/{group}/reset", {"to": "earliest"})
+    assert not any(result["ok"] for result in queue.say("nack", *taken.values()))  # the group has begun anew
+    assert set(queue.acquire_all(4)) == set(taken)
+    doors[1]("DELETE", f"/v1/groups/{group}", status=204)
+    assert doors[3].all("/v1/groups", search=group) == []
+    assert group not in {each["group"] for each in doors[2].all("/v1/queues")}
+
+
+def test_an_accept_and_a_reject_of_one_delivery_at_the_same_time_do_not_both_count(
+    doors: dict[int, Door], topic: str
+) -> None:
+    group = fresh_group()
+    first, second = (Queue(doors[number], topic, group) for number in (1, 2))
+    first.door.send(topic, *({"value": f"v{number}", "partition": 0} for number in range(40)))
+    both, rejected = 0, 0
+    for delivery in first.acquire_all(40).values():
+        with ThreadPoolExecutor(2) as pool:
+            accepting = pool.submit(first.say, "ack", delivery)
+            rejecting = pool.submit(second.say, "reject", delivery)
+            answers = accepting.result()[0]["ok"], rejecting.result()[0]["ok"]
+        assert any(answers)
+        both += all(answers)
+        rejected += answers[1]
+    assert both == 0
+    until(lambda: _letters(doors[3], f"dlq.{topic}", group) == rejected, f"{rejected} dead letters", seconds=SECONDS)
+
+
+def _letters(door: Door, name: str, group: str) -> int:
+    if name not in {each["name"] for each in door.all("/v1/topics")}:
+        return 0
+    return len([each for each in door.all(f"/v1/dead-letters/{name}/messages") if each["origin"]["group"] == group])
 
 
 def test_dead_letters_are_browsed_put_back_once_and_thrown_away(

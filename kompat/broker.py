@@ -153,7 +153,7 @@ class Broker:
         traces = self._trace(extensions, coordinators)
         coordinators.start()
         asking = member.asking if member is not None else None
-        far = FarShares(coordinators.shares, logs, asking)
+        far = FarShares(coordinators.shares, logs, asking, coordinators.share_registry.adopt)
         await self._start_queues(QueueTopics(cluster, logs, coordinators.shares, far))
         extensions.follow_commits(coordinators.groups)
         extensions.start()

@@ -37,6 +37,7 @@ from kompat.share.offsets import ShareOffsets
 from kompat.share.requests import TopicIdPartition
 from kompat.share.service import ShareService
 from kompat.share_links import SHARES, ShareLinks
+from kompat.share_registry import ShareRegistry
 from kompat.transaction_links import TransactionLinks
 from kompat.txn.machine import TransactionMachine
 from kompat.txn.service import TransactionService
@@ -100,6 +101,7 @@ class Coordinators:
         )
 
         links.bind(self.groups, self.transactions)
+        self.share_registry = ShareRegistry(cluster, self.groups)
         if cluster.member is not None:
             cluster.member.asking.serve_appends(self._append_here)
 

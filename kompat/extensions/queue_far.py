@@ -6,9 +6,11 @@ Waiting and taking are two steps: who does not wait any more has taken nothing. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
+from weakref import WeakSet
 
 from kompat.cluster.asking import Asking
 from kompat.errors import ErrorCode, KafkaError
@@ -28,6 +30,14 @@ from kompat.types import LogId
 
 LONGEST_WAIT = 5.0  # seconds, at another broker: then it is asked again
 LEAST_WANTED = 1 << 16  # bytes that lanes may release for somebody who waits
+
+
+LISTED_WITHIN = 1.0  # seconds that the first use of a group waits for its coordinator
+
+logger = logging.getLogger(__name__)
+
+# From a group and the id of the topic that it uses.
+Adopt = Callable[[str, UUID], Awaitable[None]]
 
 
 class Taken(NamedTuple):
@@ -55,8 +65,12 @@ class Word(NamedTuple):
 
 
 class FarShares:
-    def __init__(self, shares: ShareService, logs: Logs, asking: Asking | None = None) -> None:
-        """`asking`: None where this broker is alone."""
+    def __init__(
+        self, shares: ShareService, logs: Logs, asking: Asking | None = None, adopt: Adopt | None = None
+    ) -> None:
+        """`asking`: None where this broker is alone. `adopt` has a group listed that has no members."""
+        self._adopt = adopt
+        self._adopted: WeakSet[LivePartition] = WeakSet()
         self._shares = shares
         self._logs = logs
         self._asking = asking
@@ -71,11 +85,23 @@ class FarShares:
         log = self._logs.find_by_id(*partition)
         return self._asking is None or (log is not None and log.is_led)
 
+    async def use(self, group_id: str, partition: TopicIdPartition, begin: str | None = None) -> LivePartition:
+        """A share partition that is led here, of a group that its coordinator knows of. Raises KafkaError."""
+        live = await self._shares.use(group_id, partition, begin)
+        if self._adopt is not None and live not in self._adopted:
+            self._adopted.add(live)
+            try:
+                async with asyncio.timeout(LISTED_WITHIN):
+                    await self._adopt(group_id, partition.topic_id)
+            except (KafkaError, TimeoutError) as error:  # it is looked anew when the share partition is loaded again
+                logger.debug("group %s cannot be listed yet: %s", group_id, error)
+        return live
+
     # -- anywhere --------------------------------------------------------------------------------------------------
     async def wait(self, group_id: str, partition: TopicIdPartition, seconds: float, begin: str | None = None) -> bool:
         """Until the group may take something, or the time is up. Raises KafkaError."""
         if self.is_here(partition):
-            return await _until_available(await self._shares.use(group_id, partition, begin), seconds)
+            return await _until_available(await self.use(group_id, partition, begin), seconds)
         return bool(await self._ask(partition, "queue-wait", [group_id, min(seconds, LONGEST_WAIT), begin]))
 
     async def take(self, group_id: str, partition: TopicIdPartition, taking: Taking) -> Taken:
@@ -115,7 +141,7 @@ class FarShares:
 
     # -- here ------------------------------------------------------------------------------------------------------
     async def _take(self, group_id: str, partition: TopicIdPartition, taking: Taking) -> Taken:
-        live = await self._shares.use(group_id, partition, taking.begin)
+        live = await self.use(group_id, partition, taking.begin)
         request = FetchRequest(
             group_id=group_id,
             member_id=member_of(taking.lock),

@@ -88,9 +88,7 @@ class QueueService:
             mode=AcquireMode.RECORD_LIMIT,
         )
         for each in partitions:
-            await self._shares.use(
-                group_id, each, taking.begin
-            )  # else one that does not wait gets nothing the first time
+            await self._far.use(group_id, each, taking.begin)  # else one that does not wait gets nothing the first time
         fetched = await self._shares.fetch(request).wait()
         _raise_if_failed(fetched)
         if not fetched:

@@ -326,6 +326,9 @@ class GroupService:
         """Let a share group without members begin at these offsets; one that does not exist begins with that."""
         await self._share_states.alter(await self._shards.home(group_id), group_id, offsets)
 
+    async def adopt_share_partitions(self, group_id: str, partitions: Assignment) -> None:
+        await self._share_states.adopt(await self._shards.home(group_id), group_id, partitions)
+
     async def delete_share_offsets(self, group_id: str, topics: Iterable[str]) -> dict[str, ErrorCode]:
         """Let a share group without members forget where it stands in these topics; by name."""
         return await self._share_states.delete(await self._shards.home(group_id), group_id, list(topics))

@@ -93,6 +93,14 @@ class ShareStates:
             raise
         await self._report(home, group_id, partitions, ok=True)
 
+    async def adopt(self, home: Home, group_id: str, partitions: Assignment) -> None:
+        """Somebody who is no member uses these: the group has states of them from now on."""
+        known: Assignment = await self._run(home, lambda m: m.share_partitions(group_id))
+        missing = {key: left for key, each in partitions.items() if (left := each - known.get(key, frozenset()))}
+        if missing:
+            await self._run(home, lambda m: m.begin_share_offsets(group_id, missing, self._clock.now()))
+            await self._report(home, group_id, missing, ok=True)
+
     async def delete(self, home: Home, group_id: str, topics: Sequence[str]) -> dict[str, ErrorCode]:
         begun = await self._run(home, lambda m: m.begin_share_offsets_deletion(group_id, topics, self._clock.now()))
         await self._keeper.delete(group_id, begun.partitions)

@@ -13,7 +13,7 @@ from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.log import manager
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
-from kompat.log.partition import Partition
+from kompat.log.partition import Origin, Partition
 from kompat.log.rocks import RocksStore
 from kompat.types import LogId
 from tests.log.support import NOW, UNCOMMITTED, Disk, batch
@@ -214,7 +214,7 @@ async def test_a_private_log_keeps_nothing_where_a_machine_that_stops_may_lose_i
     commit = GroupCommit(store, asyncio.get_running_loop())
     logs = Logs(store, commit, ManualClock(NOW))
     private = logs.open_private(LogId(TOPIC, 0), "private", 0, TopicConfig())
-    await private.append(memoryview(batch(b"x" * 100_000))).pending.wait()
+    await private.append(memoryview(batch(b"x" * 100_000)), origin=Origin.OWNER).pending.wait()
 
     assert list(store.values.logs()) == []
     await logs.close()
