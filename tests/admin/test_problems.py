@@ -39,6 +39,7 @@ def test_every_error_of_kafkas_has_a_status_a_reason_and_a_name(code: ErrorCode)
         (ErrorCode.THROTTLING_QUOTA_EXCEEDED, 429),
         (ErrorCode.MESSAGE_TOO_LARGE, 413),
         (ErrorCode.KAFKA_STORAGE_ERROR, 507),
+        (ErrorCode.CORRUPT_MESSAGE, 500),
         (ErrorCode.UNKNOWN_SERVER_ERROR, 500),
     ],
 )

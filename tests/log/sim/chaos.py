@@ -26,7 +26,6 @@ class Chaos:
         self.cluster = cluster
         self.elections = elections
         self.rots = rot
-        self.rotten = 0
         self.random = cluster.random
         self.history = History()
         cluster.on_applied = self.history.applied
@@ -251,7 +250,7 @@ class Chaos:
             length = len(node.disk.open(LOG_ID).content(base))
             node.disk.open(LOG_ID).damage(base, self.random.randrange(16, length))
             node.partition._tail.clear(node.partition.log_end_offset)
-            self.rotten += 1
+            self.history.rotten += 1
 
     def read(self) -> None:
         node = self._any()

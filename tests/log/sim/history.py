@@ -31,6 +31,7 @@ class History:
     writes: dict[int, bytes] = field(default_factory=dict)  # index → the states that came with it
     leaders: dict[int, int] = field(default_factory=dict)  # epoch → broker
     acknowledged: dict[int, bytes] = field(default_factory=dict)  # offset → value
+    rotten: int = 0  # batches whose bits flipped on one disk
     start: int = 0  # the highest start of the log that was seen
     copied: set[int] = field(
         default_factory=set
