@@ -15,6 +15,7 @@ from interop_tests.support.command import Command
 from interop_tests.support.secured import ADMIN, Secured
 from interop_tests.support.topics import Topics, fresh_name
 from interop_tests.support.wait import until
+from tests.security.certificates import Authority
 
 pytestmark = [
     pytest.mark.skipif(external() is not None, reason="it is about what only kompat has"),
@@ -209,10 +210,9 @@ def test_who_asks_says_who_it_is(tmp_path: Path) -> None:
         plain = Command(f"127.0.0.1:{secured.ports['SASL_PLAINTEXT']}", broker.http_url)
         plain("topics", "create", "secret", *who)
         assert plain.json("topics", "list", *who, "--sasl-mechanism", "PLAIN")[0]["name"] == "secret"
-        assert "are the password of admin" in plain.fails(
-            *("topics", "list", "--user", ADMIN[0], "--password-file", str(wrong)),
-            *("--property", "bootstrap.timeout.ms=5000"),
-        )
+        forged = ("--user", ADMIN[0], "--password-file", str(wrong))
+        check_refusals(secured, forged, who, Authority(tmp_path / "foreign").files("broker").authority)
+        assert "is the password right?" in plain.fails("queue", "stats", *forged)
         assert plain.json("queue", "stats", *who) == []
         assert "--password-file" in plain.fails("queue", "stats")
 
@@ -226,6 +226,26 @@ def test_who_asks_says_who_it_is(tmp_path: Path) -> None:
         assert (listed["principal"], listed["operation"], listed["pattern"]) == ("User:bob", "read", "prefix")
         plain("acls", "remove", "--allow", "User:bob", *who)
         assert "no rule fits" in plain.fails("acls", "remove", "--allow", "User:bob", *who)
+
+
+def check_refusals(secured: Secured, forged: tuple[str, ...], who: tuple[str, ...], foreign: str) -> None:
+    """A wrong password, a wrong certificate and a missing login are told apart, and at once, whatever patience is asked for."""
+    ours = ("--tls-ca", str(secured.client_files.authority))
+    for listener, flags, told in (
+        ("SASL_PLAINTEXT", forged, "is the password of admin right?"),
+        ("SASL_PLAINTEXT", (*forged, "--sasl-mechanism", "PLAIN"), "is the password of admin right?"),
+        ("SASL_PLAINTEXT", (), "wants a login: --user and --password-file are missing"),
+        ("SASL_PLAINTEXT", (*who, *ours), "does not speak TLS"),
+        ("SASL_SSL", (*who, "--tls-ca", foreign), "is not trusted"),
+        ("SASL_SSL", (*who, "--tls"), "is not trusted"),
+        ("SASL_SSL", (*forged, *ours), "is the password of admin right?"),
+        ("SASL_SSL", ours, "wants a login"),
+        ("SASL_SSL", who, "TLS"),
+        ("SSL", ours, "wants to see a certificate: --tls-cert and --tls-key are missing"),
+    ):
+        kompat = Command(f"127.0.0.1:{secured.ports[listener]}")
+        said = kompat.fails("topics", "list", *flags, "--property", "bootstrap.timeout.ms=600000")
+        assert told in said, (listener, flags, said)
 
 
 def test_a_cluster_is_drained_moved_and_found_ill(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class Door:
             with self.open(request, seconds) as answer:
                 return _read(answer.read(), url)
         except HTTPError as error:
-            raise _refused(error) from None
+            raise _refused(error, has_login=self._authorization is not None) from None
         except URLError as error:
             raise self._unreachable(error.reason) from None
         except (OSError, HTTPException) as error:
@@ -83,6 +83,9 @@ class Door:
         return self._opener.open(request, timeout=seconds)
 
     def _unreachable(self, reason: object) -> CommandError:
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            why = f"the certificate of {self.url} is not trusted: {reason.verify_message}"
+            return CommandError(f"{why}; --tls-ca names the authority to trust")
         told = getattr(reason, "strerror", None) or reason
         return CommandError(f"kompat's HTTP door cannot be reached at {self.url}: {told}; --http says where it is")
 
@@ -105,7 +108,7 @@ def _read(content: bytes, url: str) -> Any:
         raise CommandError(f"{url} has not answered with JSON: is that kompat's HTTP door?") from None
 
 
-def _refused(error: HTTPError) -> DoorError:
+def _refused(error: HTTPError, *, has_login: bool = False) -> DoorError:
     """A problem (RFC 9457), or whatever else came."""
     try:
         problem = json.loads(error.read())
@@ -116,7 +119,8 @@ def _refused(error: HTTPError) -> DoorError:
     if not told:
         told = f"{error.url} answered {error.code} {error.reason}: is that kompat's HTTP door?"
     if error.code == 401:
-        told = f"{told}; --user and --password-file say who asks"
+        hint = "is the password right?" if has_login else "--user and --password-file say who asks"
+        told = f"{told}; {hint}"
     return DoorError(f"{told} ({code})" if code else told, error.code)
 
 

@@ -9,11 +9,11 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kompat.cli import codecs
 from kompat.cli.command import CommandError, UsageError, password
+from kompat.cli.greeting import greet
 from kompat.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -170,16 +170,19 @@ def opened(given: argparse.Namespace, make: Callable[..., T], defaults: Mapping[
     codecs.register()
     _check_text(given)
     settings = client_settings(given, defaults, more)
-    dial(given.bootstrap_server)
     try:
+        _first_of(_addresses(settings), lambda host, port: greet(host, port, settings, DIAL_SECONDS))
         return make(**settings)
     except (KafkaConfigurationError, AssertionError, OSError) as error:
         raise UsageError(f"{given.bootstrap_server}: {error}") from error
     except KafkaError as error:
         reason = _NOISE.sub("", _listener.reason) or told(error)
-        if given.user:  # a refusal and the end of the connection come at once: kafka-python sees the end alone
-            reason += f"; are the password of {given.user} and --sasl-mechanism right?"
         raise CommandError(f"no broker answers at {given.bootstrap_server}: {reason}") from error
+
+
+def _addresses(settings: Mapping[str, Any]) -> list[str]:
+    given = settings["bootstrap_servers"]  # a list, or a property's text
+    return given.split(",") if isinstance(given, str) else list(given)
 
 
 def _check_text(given: argparse.Namespace) -> None:
@@ -202,15 +205,20 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def dial(addresses: str) -> None:
-    """At least one of them has to take a connection: kafka-python would try for long, and not say why."""
+    """At least one of them has to take a connection: clients would try for long, and not say why."""
+    _first_of(addresses.split(","), lambda host, port: socket.create_connection((host, port), DIAL_SECONDS).close())
+
+
+def _first_of(addresses: Iterable[str], visit: Callable[[str, int], None]) -> None:
     reasons = []
-    for address in addresses.split(","):
+    for address in addresses:
         host, port = split_address(address)
         try:
-            with closing(socket.create_connection((host, port), timeout=DIAL_SECONDS)):
-                return
+            visit(host, port)
         except OSError as error:
             reasons.append(f"{address.strip()}: {error.strerror or error}")
+        else:
+            return
     raise CommandError(f"no broker can be reached at {'; '.join(reasons)}")
 
 
