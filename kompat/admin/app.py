@@ -28,6 +28,7 @@ from kompat.admin.security import authenticate
 from kompat.admin.sites import Sites, is_health, refuse_browsers
 from kompat.errors import ErrorCode, KafkaError, PeerError, StorageError
 from kompat.meters import OTHER
+from kompat.watchdog import WARN_SECONDS, warn
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -55,6 +56,7 @@ CHANGING = {
 }
 ELECTION_SECONDS = 5.0
 AGAIN_SECONDS = 0.1
+WORTH_KNOWING = 0.001  # seconds
 EXPECTED = (Problem, KafkaError, StorageError, PeerError)
 # No page of somebody else may show, or be taken for, what the broker answers.
 GUARDS = {
@@ -142,6 +144,13 @@ class Application:
             return response
 
         return endpoint
+
+    def _held(self, route: Route, seconds: float) -> None:
+        """A request has held the event loop for so long, and nobody else had a turn."""
+        if seconds > WORTH_KNOWING and self.services is not None:
+            self.services.meters.http_route(route.method, route.path).held(seconds)
+        if seconds > WARN_SECONDS:
+            warn(f"{route.method} {route.path}", seconds)
 
     async def _response(self, route: Route, request: Request) -> Response:
         try:

@@ -50,6 +50,7 @@ from kompat.groups.machine.topics import Topics
 from kompat.groups.records import Assignment, EndTransaction, GroupRecord, OffsetCommit
 from kompat.groups.share_states import Keeper, ShareStates
 from kompat.log.partition import Partition
+from kompat.slices import sliced
 from kompat.types import NO_PRODUCER, Offset, ProducerEpoch, ProducerId
 
 logger = logging.getLogger(__name__)
@@ -229,7 +230,6 @@ class GroupService:
         self, request: CommitRequest, check: Callable[[], None] | None = None
     ) -> tuple[TopicErrors, ...]:
         """`check` is called at the last moment, and raises KafkaError where the commit comes too late."""
-
         moved: list[Moved] = []
 
         def command(machine: GroupMachine) -> Decision[GroupRecord, Outcome[tuple[TopicErrors, ...]]]:
@@ -295,7 +295,7 @@ class GroupService:
 
     async def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
         found: list[ListedGroup] = []
-        for runtime in self._shards.all():
+        async for runtime in sliced(self._shards.all()):
             try:
                 listed = await self._run(runtime, lambda m: m.list_groups(states, types))
                 found += listed

@@ -64,3 +64,5 @@ class Api(Generic[Req, Resp]):
     is_for_controller: Callable[[Req], bool] = field(default=lambda _: False)
     # Lists that a long request is cut by: one of them is, in parts that are handled one after the other.
     parts: tuple[Cut, ...] = ()
+    # The longest request that is let in, where `decode` is hand-written and counts no items; None: as long as a frame may be.
+    max_bytes: int | None = None

@@ -14,12 +14,13 @@ from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeAclsRequest, DescribeAclsResponse
 from kompat.security.acls import Acl, Kind, Operation, Pattern
+from kompat.slices import sliced
 
 ResourceAnswer: TypeAlias = DescribeAclsResponse.DescribeAclsResource
 AclAnswer: TypeAlias = DescribeAclsResponse.DescribeAclsResource.AclDescription
 
 
-def handle(ctx: Context, req: DescribeAclsRequest) -> DescribeAclsResponse:
+async def handle(ctx: Context, req: DescribeAclsRequest) -> DescribeAclsResponse:
     authorizer = ctx.services.authorizer
     authorizer.require(ctx, Operation.DESCRIBE, Kind.CLUSTER)
     wanted = filter_of(req)
@@ -35,7 +36,7 @@ def handle(ctx: Context, req: DescribeAclsRequest) -> DescribeAclsResponse:
             ResourceAnswer(
                 resource_type=kind, resource_name=name, pattern_type=pattern, acls=[_answer(acl) for acl in found]
             )
-            for (kind, name, pattern), found in resources.items()
+            async for (kind, name, pattern), found in sliced(resources.items())
         ],
     )
 

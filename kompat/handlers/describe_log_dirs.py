@@ -14,6 +14,7 @@ from kompat.errors import KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 
 UNKNOWN = -1
 IN_MEMORY = ":memory:"
@@ -23,15 +24,16 @@ TopicAnswer: TypeAlias = DescribeLogDirsResponse.DescribeLogDirsResult.DescribeL
 PartitionAnswer: TypeAlias = DescribeLogDirsResponse.DescribeLogDirsResult.DescribeLogDirsTopic.DescribeLogDirsPartition
 
 
-def handle(ctx: Context, req: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+async def handle(ctx: Context, req: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.CLUSTER)
     data = ctx.services.config.data
     total, usable = _disk(data)
+    sizes = await _sizes(ctx, req)
     return DescribeLogDirsResponse(
         results=[
             Result(
-                log_dir=data if data == IN_MEMORY else os.path.abspath(data),
-                topics=[TopicAnswer(name=name, partitions=found) for name, found in _sizes(ctx, req).items() if found],
+                log_dir=_directory(data),
+                topics=[TopicAnswer(name=name, partitions=found) for name, found in sizes.items() if found],
                 total_bytes=total,
                 usable_bytes=usable,
             )
@@ -39,13 +41,13 @@ def handle(ctx: Context, req: DescribeLogDirsRequest) -> DescribeLogDirsResponse
     )
 
 
-def _sizes(ctx: Context, req: DescribeLogDirsRequest) -> dict[str, list[PartitionAnswer]]:
+async def _sizes(ctx: Context, req: DescribeLogDirsRequest) -> dict[str, list[PartitionAnswer]]:
     if req.topics is None:
         asked = [(t.name, range(len(t.partitions))) for t in ctx.services.cluster.topics()]
     else:
         asked = [(t.topic, t.partitions) for t in req.topics]
     sizes: dict[str, list[PartitionAnswer]] = {}
-    for name, indexes in asked:
+    async for name, indexes in sliced(asked):
         found = sizes.setdefault(name, [])
         for index in indexes:
             partition = ctx.services.logs.find(name, index)
@@ -56,6 +58,10 @@ def _sizes(ctx: Context, req: DescribeLogDirsRequest) -> dict[str, list[Partitio
                     )
                 )
     return sizes
+
+
+def _directory(data: str) -> str:
+    return data if data == IN_MEMORY else os.path.abspath(data)
 
 
 def _disk(data: str) -> tuple[int, int]:

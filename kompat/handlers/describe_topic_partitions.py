@@ -14,6 +14,7 @@ from kompat.handlers import authorized, leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 
 Described: TypeAlias = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 PartitionDescribed: TypeAlias = (
@@ -21,12 +22,12 @@ PartitionDescribed: TypeAlias = (
 )
 
 
-def handle(ctx: Context, req: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+async def handle(ctx: Context, req: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     names = _names(ctx, req)
     start = req.cursor.partition_index if req.cursor is not None and names[:1] == [req.cursor.topic_name] else 0
     room = max(1, min(req.response_partition_limit, ctx.services.config["max.request.partition.size.limit"]))
     response = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
-    for name in names:
+    async for name in sliced(names):
         described, total = _describe(ctx, name, start, room)
         if room > 0:
             response.topics.append(described)

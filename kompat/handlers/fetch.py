@@ -36,6 +36,7 @@ from kompat.types import ZERO_UUID, Offset
 
 UNKNOWN = -1
 CONSUMER = -1  # as a replica's id
+MAX_REQUEST_BYTES = 1024 * 1024  # some 30,000 partitions
 
 
 def handle(ctx: Context, req: FetchRequest) -> Later[FetchResponse] | FetchResponse:
@@ -372,6 +373,7 @@ API = Api(
     response=FetchResponse,
     handle=handle,
     failure=failure,
+    max_bytes=MAX_REQUEST_BYTES,
     decode=decode_fetch_request,
     encode=encode_fetch_response,
 )

@@ -6,6 +6,7 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import ListGroupsRequest, ListGroupsResponse
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 
 
 async def handle(ctx: Context, req: ListGroupsRequest) -> ListGroupsResponse:
@@ -21,7 +22,7 @@ async def handle(ctx: Context, req: ListGroupsRequest) -> ListGroupsResponse:
                 group_state=each.state,
                 group_type=each.group_type,
             )
-            for each in listed
+            async for each in sliced(listed)
             if sees_all or authorizer.allows(ctx, Operation.DESCRIBE, Kind.GROUP, each.group_id)
         ],
     )

@@ -21,6 +21,7 @@ from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.parts import Cut
 from kompat.protocol.messages import MetadataRequest, MetadataResponse
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 from kompat.types import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_IDS = 12  # in requests; v10 has the field, but may not use it
 
 NO_ID = (None, ZERO_UUID)
+AT_ONCE = 500  # topics and partitions; more are described in slices
 
 Described: TypeAlias = MetadataResponse.MetadataResponseTopic
 PartitionDescribed: TypeAlias = MetadataResponse.MetadataResponseTopic.MetadataResponsePartition
@@ -39,10 +41,10 @@ BrokerDescribed: TypeAlias = MetadataResponse.MetadataResponseBroker
 def handle(ctx: Context, req: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
     cluster = ctx.services.cluster
     if req.topics is None or (ctx.api_version == 0 and not req.topics):
-        visible = ctx.services.authorizer.allowed(
-            ctx, Operation.DESCRIBE, Kind.TOPIC, (t.name for t in cluster.topics())
-        )
-        return _response(ctx, req, [_found(ctx, topic) for topic in cluster.topics() if topic.name in visible])
+        topics = list(cluster.topics())
+        if len(topics) + sum(len(topic.partitions) for topic in topics) > AT_ONCE:
+            return _all(ctx, req, topics)
+        return _response(ctx, req, [_found(ctx, topic) for topic in topics if _is_visible(ctx, topic)])
     ids = [t.topic_id for t in req.topics if t.topic_id not in NO_ID]
     if ids and ctx.api_version >= FIRST_VERSION_WITH_IDS:
         return _response(ctx, req, [_by_id(ctx, topic_id) for topic_id in ids])
@@ -56,6 +58,14 @@ def handle(ctx: Context, req: MetadataRequest) -> MetadataResponse | Awaitable[M
             refused |= _denied(ctx, Operation.CREATE, missing)
         return _created(ctx, req, names, [name for name in missing if name not in refused], refused)
     return _response(ctx, req, [_by_name(ctx, name, refused) for name in names])
+
+
+async def _all(ctx: Context, req: MetadataRequest, topics: list[Topic]) -> MetadataResponse:
+    return _response(ctx, req, [_found(ctx, topic) async for topic in sliced(topics) if _is_visible(ctx, topic)])
+
+
+def _is_visible(ctx: Context, topic: Topic) -> bool:
+    return ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, topic.name)
 
 
 def _denied(ctx: Context, operation: Operation, names: Iterable[str]) -> dict[str, KafkaError]:

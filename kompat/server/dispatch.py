@@ -297,6 +297,8 @@ class Dispatcher:
 
 def _decode(exchange: Exchange, body: memoryview) -> Any:
     api, version = exchange.api, exchange.header.api_version
+    if api.max_bytes is not None and len(body) > api.max_bytes:
+        raise ProtocolError(f"{api.name} of {len(body)} bytes, where {api.max_bytes} are let in")
     if api.decode is not None:
         return api.decode(version, body)
     return decode_request(api.request, version, body)

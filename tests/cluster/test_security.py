@@ -211,6 +211,15 @@ def test_questions_of_ever_new_names_do_not_fill_the_memory() -> None:
     assert len(authorizer._known) <= MOST_REMEMBERED
 
 
+def test_a_request_that_is_denied_many_names_writes_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    authorizer = _authorizer(Written())
+    for number in range(1_000):
+        authorizer.allows(Someone(), Operation.READ, Kind.TOPIC, f"topic-{number}")
+
+    assert len(caplog.records) == 1
+
+
 def test_without_an_authorizer_everything_is_allowed_and_there_are_no_acls() -> None:
     authorizer = Authorizer(cast("Any", Written()), BrokerConfig())
 

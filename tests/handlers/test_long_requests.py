@@ -1,0 +1,146 @@
+"""No request holds the event loop: every API with a long list in its request, by the processor's time of the longest turn beside it.
+
+Times are those of the thread, and the best of some tries: what a busy machine does to it does not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import struct
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kompat.broker import Broker
+from kompat.config.load import load
+from kompat.handlers import APIS
+from kompat.handlers.base import Api
+from kompat.handlers.parts import Cut
+from kompat.handlers.services import Services
+from kompat.protocol.codec import encode_request
+from kompat.protocol.messages.schema import Field, Struct
+from kompat.server.dispatch import Client, Dispatcher, Exchange
+from kompat.server.long_requests import MOST_AT_ONCE, MOST_ITEMS
+from tests.server.support import NO_SERVICES
+
+CLIENT = Client("127.0.0.1", "127.0.0.1:9092-127.0.0.1:5000", ("127.0.0.1", 9092))
+MANY = 10_000
+LONGEST_TURN = 0.02  # seconds; in one go, most of the same requests take from 0.02 to 1.0
+TRIES = 3
+LOADED = [api.load() if hasattr(api, "load") else api for api in APIS]
+CUT = [pytest.param(api, cut, id=f"{api.name}-{cut.asked}") for api in LOADED for cut in api.parts]
+
+
+@pytest.fixture
+async def services(tmp_path: Path) -> AsyncIterator[Services]:
+    settings = {"port": "0", "data": ":memory:", "auto.create.topics.enable": "false"}
+    broker = Broker(load(settings, environ={}))
+    try:
+        yield await broker._build_services()
+    finally:
+        await broker.stop()
+
+
+@pytest.mark.parametrize(("api", "cut"), CUT)
+async def test_a_long_list_lets_others_have_their_turns(services: Services, api: Api[Any, Any], cut: Cut) -> None:
+    version = max(v for v in range(api.versions.low, api.versions.high + 1) if _has(api, cut, v))
+    frame = _frame(api, version, cut, MANY)
+    turns: list[float] = []
+    while len(turns) < TRIES and min(turns, default=LONGEST_TURN) >= LONGEST_TURN:
+        turns.append(await _longest_turn(services, api, frame))
+
+    assert min(turns) < LONGEST_TURN
+
+
+@pytest.mark.parametrize("api", [api for api in LOADED if api.decode is None], ids=lambda api: api.name)
+def test_an_api_with_lists_is_cut_or_takes_fewer_items(api: Api[Any, Any]) -> None:
+    for cut in api.parts:
+        _check(api.request.SCHEMA.struct, api.response.SCHEMA.struct, cut)
+    assert MOST_AT_ONCE < MOST_ITEMS
+
+
+async def test_more_items_than_are_let_in_are_refused(services: Services) -> None:
+    [api] = [api for api in LOADED if api.name == "DescribeGroups"]
+    frame = _frame(api, api.versions.high, api.parts[0], MOST_ITEMS + 1)
+
+    answer = Dispatcher([api], services).dispatch(CLIENT, frame)
+
+    assert isinstance(answer, Exchange)
+    while not answer.is_settled:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    assert answer.answer is None  # there is no place for an error but in its items: the connection is closed
+
+
+def test_a_fetch_of_more_bytes_than_are_let_in_is_refused_before_it_is_decoded(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    [api] = [api for api in LOADED if api.name == "Fetch"]
+    assert api.max_bytes is not None
+    head = struct.pack(">hhih", api.key, 4, 7, -1)
+
+    answer = Dispatcher([api], NO_SERVICES).dispatch(CLIENT, memoryview(bytearray(head + bytes(api.max_bytes + 1))))
+
+    assert answer is None or not isinstance(answer, Exchange)
+    assert "no error answer" not in caplog.text
+
+
+async def _longest_turn(services: Services, api: Api[Any, Any], frame: memoryview) -> float:
+    dispatcher = Dispatcher([api], services)
+    gc.collect()
+    gc.disable()
+    try:
+        longest, begun = 0.0, time.thread_time()
+        answer = dispatcher.dispatch(CLIENT, frame)
+        while True:
+            longest = max(longest, time.thread_time() - begun)
+            if not isinstance(answer, Exchange) or answer.is_settled:
+                break
+            begun = time.thread_time()
+            await asyncio.sleep(0)
+    finally:
+        gc.enable()
+    assert not isinstance(answer, Exchange) or answer.answer is not None
+    return longest
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+def _has(api: Api[Any, Any], cut: Cut, version: int) -> bool:
+    [field] = [field for field in api.request.SCHEMA.struct.fields if field.name == cut.asked]
+    return version in field.versions
+
+
+def _frame(api: Api[Any, Any], version: int, cut: Cut, count: int) -> memoryview:
+    """A request with so many items in the list, and one in each list of theirs."""
+    request = api.request()
+    [field] = [field for field in api.request.SCHEMA.struct.fields if field.name == cut.asked]
+    setattr(request, cut.asked, [_item(api.request, field, number) for number in range(count)])
+    return memoryview(encode_request(api.request, version, request))
+
+
+def _item(owner: Any, field: Field, number: int) -> Any:
+    if field.struct is None:
+        return f"name-{number}" if field.type == "string" else number
+    made = getattr(owner, field.struct.name)
+    item = made()
+    for inner in field.struct.fields:
+        if inner.is_array:
+            setattr(item, inner.name, [_item(made, inner, 0)])
+        elif inner.type == "string" and (number or inner.default is not None):
+            setattr(item, inner.name, f"name-{number}")
+    return item
+
+
+def _check(request: Struct, response: Struct, cut: Cut) -> None:
+    """Both have the lists that it names."""
+    [asked] = [field for field in request.fields if field.name == cut.asked]
+    [answered] = [field for field in response.fields if field.name == cut.answered]
+    assert asked.is_array
+    assert answered.is_array
+    if cut.inner is not None:
+        assert asked.struct is not None
+        assert answered.struct is not None
+        _check(asked.struct, answered.struct, cut.inner)
