@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from kompat.errors import ProtocolError
 from kompat.protocol.frames import POOLED_SIZE, FrameReader
+from kompat.server.clients import client_of
 from kompat.server.dispatch import Answer, Client, Dispatcher, Exchange
 from kompat.server.limits import Budget, Limits
 from kompat.server.ordering import Order
@@ -25,8 +26,8 @@ log = logging.getLogger(__name__)
 REQUESTS_A_TURN = 64  # of one client, before the others have theirs; fewer, where they take longer than a slice
 LONG_POLL_KEYS = (1, 78)  # Fetch and ShareFetch
 LONG_REQUEST = POOLED_SIZE  # more than is read at once: such a one has to be let in
+LET_IN = 2 * 1024 * 1024  # so much of it at a time: many can come at once, and a stock producer's in one go
 UNREAD_NOTICED = 64 * 1024  # bytes of answers on their way out, from which on they are counted
-MAPPED_IPV4 = "::ffff:"
 
 
 class Owner(Protocol):
@@ -64,7 +65,8 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog_bytes = 0
         self._unread = 0  # bytes of answers that are not read, where they are many
         self._held = 0  # bytes of all that, as the budget knows
-        self._expected = 0  # bytes of a long request that are still to come, as the budget knows
+        self._lacking = 0  # bytes that are still to come of a long request which was let in
+        self._expected = 0  # of these, what the budget knows of
         self._received = 0
         self._frames = 0
         self._written = 0
@@ -221,13 +223,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._order.lets_begin(_key(self._backlog[0])):
             return True
         newest = self._queue[-1]
-        if isinstance(newest, Exchange) and newest.api.key in LONG_POLL_KEYS and self._has_more_than_polls():
-            newest.hurry()
+        has_more_than_polls = any(_key(frame) not in LONG_POLL_KEYS for frame in self._backlog)
+        if has_more_than_polls and isinstance(newest, Exchange) and newest.api.key in LONG_POLL_KEYS:
+            newest.hurry()  # or the others would wait until its time is up
         return not self._order.count
-
-    def _has_more_than_polls(self) -> bool:
-        """The client waits for another answer, which would wait until the time of its long poll is up."""
-        return any(_key(frame) not in LONG_POLL_KEYS for frame in self._backlog)
 
     def _has_room(self) -> bool:
         """For one more request under way. What all connections hold does not matter: it is here already."""
@@ -307,10 +306,8 @@ class Connection(asyncio.BufferedProtocol):
         if unread != self._unread:
             self._owner.unread += unread - self._unread
             self._unread = unread
-        if self._expected:
-            arrived = self._expected - self._reader.lacking
-            self._expected -= arrived
-            self._budget.arrived(arrived)
+        if self._lacking:
+            self._count_arrived()
         held = self._reader.room + self._backlog_bytes + self._bytes + unread
         if held > self._held:
             more, self._held = held - self._held, held
@@ -318,6 +315,14 @@ class Connection(asyncio.BufferedProtocol):
         elif held < self._held:
             less, self._held = self._held - held, held
             self._budget.give_back(less)
+
+    def _count_arrived(self) -> None:
+        """Of a long request, as far as it was let in."""
+        lacking = self._reader.lacking
+        arrived = min(self._expected, self._lacking - lacking) if lacking else self._expected
+        self._lacking = lacking
+        self._expected -= arrived
+        self._budget.arrived(arrived)
 
     def regulate(self) -> None:
         """Read if, and only if, there is room for what would come."""
@@ -340,9 +345,10 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _may_come(self, size: int) -> bool:
-        """The rest of a long request."""
-        if self._budget.expect(self, size, self._serve_soon):
-            self._expected = size
+        """More of a long request, of which so much is still to come."""
+        part = min(size, LET_IN)
+        if self._budget.expect(self, part, self._serve_soon, is_begun=self._lacking > 0):
+            self._expected, self._lacking = part, size
         return self._expected > 0
 
     def _drop_backlog(self) -> None:
@@ -392,16 +398,3 @@ class Connection(asyncio.BufferedProtocol):
 def _key(frame: memoryview) -> int:
     """Of the API, as requests begin with it."""
     return int.from_bytes(frame[:2], "big")
-
-
-def client_of(transport: asyncio.BaseTransport, listener: str) -> Client:
-    local_host, local_port = transport.get_extra_info("sockname")[:2]
-    host, port = transport.get_extra_info("peername")[:2]
-    # A dual-stack socket shows IPv4 addresses in IPv6's clothes, which an IPv4 client could not dial.
-    local_host, host = local_host.removeprefix(MAPPED_IPV4), host.removeprefix(MAPPED_IPV4)
-    return Client(
-        host=host,
-        connection_id=f"{local_host}:{local_port}-{host}:{port}",
-        local_address=(local_host, local_port),
-        listener=listener,
-    )

@@ -49,16 +49,18 @@ def _nothing() -> None:
 class Budget:
     """Bytes that all connections hold. Who finds it spent waits until half of it is free again.
 
-    A long request is let in before it arrives: what is still to come of all of them has to fit, too, or it waits until those before
-    it are there. So none is begun that could not be finished. What is promised counts for other long requests only: it is no memory.
+    A long request is let in before it arrives, some megabytes at a time: what is still to come of all of them has to fit, too, or it waits
+    until those before it are there. One that has been let in goes before those that have not: what is begun is to be finished. What
+    is promised counts for other long requests only: it is no memory.
     """
 
-    __slots__ = ("_limit", "_queue", "_waiting", "on_short", "on_spent", "outstanding", "used")
+    __slots__ = ("_begun", "_limit", "_queue", "_waiting", "on_short", "on_spent", "outstanding", "used")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._waiting: dict[object, Callable[[], None]] = {}
-        self._queue: dict[object, tuple[int, Callable[[], None]]] = {}  # for long requests
+        self._queue: dict[object, tuple[int, Callable[[], None]]] = {}  # of long requests
+        self._begun: dict[object, tuple[int, Callable[[], None]]] = {}  # of those that were let in and go on
         self.used = 0
         self.outstanding = 0  # bytes that are still to come of long requests
         self.on_spent = _nothing  # hears when it has just been spent
@@ -71,7 +73,7 @@ class Budget:
     @property
     def is_short(self) -> bool:
         """Somebody waits for it."""
-        return bool(self._waiting or self._queue)
+        return bool(self._waiting or self._queue or self._begun)
 
     def take(self, size: int) -> None:
         was_spent = self.used >= self._limit
@@ -96,23 +98,31 @@ class Budget:
             self.on_short()
 
     # -- long requests -------------------------------------------------------------------------------------------------
-    def expect(self, who: object, size: int, wake: Callable[[], None]) -> bool:
-        """Whether so many bytes may come; else `wake` is called when it is time to ask again, from a later turn of the event loop."""
-        first = next(iter(self._queue), who)
-        if first is who and self._fits(size):
-            self._queue.pop(who, None)
+    def expect(self, who: object, size: int, wake: Callable[[], None], *, is_begun: bool = False) -> bool:
+        """Whether so many bytes may come; else `wake` is called when it is time to ask again, from a later turn of the event loop.
+
+        `is_begun`: others of the same request have come."""
+        queue = self._begun if is_begun else self._queue
+        if self._first(who, queue) is who and self._fits(size):
+            queue.pop(who, None)
             self.outstanding += size
             self._call_next()
             return True
         was_short = self.is_short
-        self._queue.setdefault(who, (size, wake))
+        queue.setdefault(who, (size, wake))
         if not was_short:
             self.on_short()
         return False
 
+    def _first(self, who: object, queue: dict[object, tuple[int, Callable[[], None]]]) -> object:
+        """Of all that wait, where `who` has come to its queue."""
+        if queue is self._queue and self._begun:
+            return next(iter(self._begun))
+        return next(iter(queue), who)
+
     def is_in_way(self, who: object) -> bool:
         """It waits with the beginning of a long request, and so many do that there is no room for anything else."""
-        return self.is_spent and who in self._queue
+        return self.is_spent and (who in self._queue or who in self._begun)
 
     def arrived(self, size: int) -> None:
         """So many of those bytes are there, or will not come any more."""
@@ -121,12 +131,14 @@ class Budget:
 
     def forget(self, who: object) -> None:
         self._waiting.pop(who, None)
-        if self._queue.pop(who, None) is not None:
-            self._call_next()
+        self._queue.pop(who, None)
+        self._begun.pop(who, None)
+        self._call_next()
 
     def _call_next(self) -> None:
-        if self._queue:
-            size, wake = next(iter(self._queue.values()))
+        queue = self._begun or self._queue
+        if queue:
+            size, wake = next(iter(queue.values()))
             if self._fits(size):
                 wake()
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kompat.errors import KafkaError
 from kompat.protocol.frames import SHORTEST_FRAME
 from kompat.security import principals
-from kompat.server.connection import Connection, Owner, client_of
+from kompat.server.clients import client_of
+from kompat.server.connection import Connection, Owner
 from kompat.server.dispatch import Answer, Client, Exchange
 from kompat.server.limits import Strangers
 

@@ -179,6 +179,24 @@ def test_a_long_request_waits_until_those_before_it_have_come_and_short_ones_do_
     assert woken == ["b", "c"]
 
 
+def test_a_long_request_that_has_begun_to_come_goes_before_those_that_have_not() -> None:
+    budget = Budget(100)
+    woken: list[str] = []
+    assert budget.expect("a", 60, lambda: None)
+    assert budget.expect("b", 40, lambda: None)
+    assert not budget.expect("c", 50, lambda: woken.append("c"))
+
+    budget.arrived(40)
+    assert not budget.expect("b", 50, lambda: woken.append("b"), is_begun=True)
+    budget.arrived(60)
+
+    assert woken == ["b"]
+    assert not budget.expect("c", 50, lambda: None)
+    assert budget.expect("b", 50, lambda: None, is_begun=True)
+    assert woken == ["b", "c"]
+    assert budget.expect("c", 50, lambda: None)
+
+
 def test_a_long_request_is_let_in_alone_however_long_it_is() -> None:
     budget = Budget(100)
     budget.take(90)
