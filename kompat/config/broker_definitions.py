@@ -84,7 +84,7 @@ BROKER: tuple[tuple[str, str, str | None, str, str, str], ...] = (
     ("offsets.topic.segment.bytes", "int", "104857600", "1..", "", "The segment size of `__consumer_offsets`."),
     ("producer.id.expiration.check.interval.ms", "int", "600000", "1..", "hidden", "How often expired producers are looked for. Without effect in kompat."),
     ("producer.id.expiration.ms", "int", "86400000", "1..", "cluster", "How long a partition remembers an idempotent producer after its last write."),
-    ("queued.max.request.bytes", "long", "-1", "", "", "Bytes of requests being worked on above which no connection is read; -1 lets kompat choose."),
+    ("queued.max.request.bytes", "long", "-1", "", "", "Bytes of requests and unread answers that all connections hold, above which none begins to be read; -1 lets kompat choose."),
     ("quota.window.num", "int", "11", "1..", "", "The samples that the rates of client quotas are measured by."),
     ("quota.window.size.seconds", "int", "1", "1..", "", "The length of such a sample."),
     ("replica.lag.time.max.ms", "long", "30000", "", "", "A replica that has not had all of its leader's log for this long is not in sync."),
