@@ -15,7 +15,7 @@ from kompat.log.validation import codec_of
 from kompat.protocol.records import HEADER_SIZE, Compression, Record
 
 # A quarter of what a producer with stock settings may send at once (1 MiB), so that every client takes it; and packing it, in the
-# slowest codec (gzip, 40 MB/s where it gains little), holds the event loop for 6 ms.
+# slowest codec (gzip, 50 MB/s where it gains nothing), holds the event loop for 5 ms.
 BATCH_BYTES: Final = 256 << 10
 ADDED_BYTES: Final = (
     128  # that a record may grow by on its way into the log, by the headers that tell when and where it came
