@@ -62,10 +62,6 @@ def decode(found: ReadResult, position: Offset, batches: BatchCodec[R], skipped:
                 else:
                     records.append(record)
                     offsets.append(offset)
-        except (
-            KafkaError,
-            ValueError,
-            StructError,
-        ) as error:  # the batch itself is damaged: what is left of it is skipped
+        except (KafkaError, ValueError, StructError) as error:  # the batch itself is damaged: its rest is skipped
             skipped.skip(Offset(header.last_offset), error)
         yield Written(records, offsets, Offset(header.last_offset + 1), header.size)
