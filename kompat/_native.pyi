@@ -323,6 +323,13 @@ class RaftGroup:
     def last(self) -> int: ...
     @property
     def quiet(self) -> bool: ...
+    muted: bool
+    """Heartbeats are not answered: nobody knows what this replica has promised."""
+
+    @property
+    def outdated(self) -> bool:
+        """The others have gone on in a term that only an unclean recovery leads to: what is here may contradict theirs."""
+
     @property
     def cached_bytes(self) -> int: ...
     def status(self) -> Status: ...

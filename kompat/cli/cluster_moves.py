@@ -19,6 +19,7 @@ from kompat.cli.reassigning import NoPlan, Replicas, changed, chosen, spread, un
 DRAIN: Final = "kompat.drain"
 LOOK_EVERY: Final = 0.5  # seconds
 ELECTION_NOT_NEEDED: Final = 84
+METADATA = "__cluster_metadata"  # can be named where its replicas wait, though it is no topic
 TIMEOUT_MS: Final = 30_000
 MOVES: Final = (
     Column("TOPIC", "topic"),
@@ -52,9 +53,14 @@ def add(inner: Parsers) -> None:
         _elect,
         "kompat cluster elect                 # everything",
         "kompat cluster elect orders returns/3",
+        "kompat cluster elect --unclean __cluster_metadata orders/0",
     )
     elect.add_argument("places", nargs="*", metavar="TOPIC[/PARTITION]", help="everything, if none is given")
-    elect.add_argument("--unclean", action="store_true", help="also a replica that lacks records (Apache Kafka)")
+    elect.add_argument(
+        "--unclean",
+        action="store_true",
+        help="where replicas wait because a data directory was lost: go on with what is left, and lose what only brokers that are away have",
+    )
 
 
 def _add_reassign(inner: Parsers) -> None:
@@ -274,16 +280,20 @@ def _elect(given: argparse.Namespace) -> None:
 
     with connect(given) as kafka:
         try:
-            these = chosen(given.places, there(kafka)) if given.places else there(kafka)
+            places = [place for place in given.places if place != METADATA]
+            these = chosen(places, there(kafka)) if places or not given.places else []
         except NoPlan as error:
             raise CommandError(str(error)) from None
         topics: dict[str, list[int]] = {}
         for each in these:
             topics.setdefault(each.topic, []).append(each.partition)
+        if METADATA in given.places:
+            topics[METADATA] = [0]
         request = ElectLeadersRequest(
             election_type=1 if given.unclean else 0, topic_partitions=list(topics.items()), timeout_ms=TIMEOUT_MS
         )
-        answer = kafka.ask_controller(request)
+        # There may be no controller where an unclean election is needed.
+        answer = kafka.ask(request) if given.unclean else kafka.ask_controller(request)
     check(answer.error_code, None, "election")
     rows, failures = [], []
     for result in answer.replica_election_results:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from kompat.clock import Clock
 from kompat.cluster.member import Member, MemberSettings
@@ -38,7 +39,7 @@ async def build(
     host, port = await peers.listen(where.host, where.port)
     peer = Address(named[me].host if me in named else _reachable(host), port)
     told = _advertised(config, kafka, peer)
-    broker = Broker(me, config["broker.rack"], told[config.listener.name], peer, told)
+    broker = Broker(me, config["broker.rack"], told[config.listener.name], peer, told, replication.directory)
     interval = config["leader.imbalance.check.interval.seconds"] if config["auto.leader.rebalance.enable"] else 0
     member = Member(MemberSettings(broker, named, interval), peers, replication)
     replication.listener = member.leadership
@@ -51,6 +52,10 @@ async def build(
         replication.peer_lost(node)
         member.network.unlinked(node)
 
+    def directory_renewed() -> None:  # the controller hears of it with the next reminder
+        member.broker = replace(member.broker, directory=replication.directory)
+
+    replication.on_renewed = directory_renewed
     peers.on_up, peers.on_down = up, down
     replication.start()
     return member

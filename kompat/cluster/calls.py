@@ -19,6 +19,7 @@ class Call(IntEnum):
     APPEND = 22  # a batch for a partition that the receiver leads
     REACH = 23  # do you have a link to another broker, and what does it lead?
     REQUEST = 24  # a request of Kafka's for the receiver, of somebody who came to the sender by HTTP
+    RECOVER = 26  # is your replica in doubt, and, where an operator accepts the loss: go on with what it has
     TELL = 25  # what the receiver alone knows of itself, for the sender's HTTP door
 
 

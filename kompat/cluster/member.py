@@ -17,11 +17,12 @@ from kompat.cluster.moving import Moving
 from kompat.cluster.network import Linking, Network
 from kompat.cluster.replicas import Replica, Replication
 from kompat.cluster.state import Address, Broker, ClusterState, PartitionState
-from kompat.errors import ErrorCode, KafkaError
+from kompat.errors import ErrorCode, KafkaError, PeerError, StorageError
 from kompat.log import raft_states
 from kompat.log.partition import Partition
 from kompat.types import Buffer, LeaderEpoch, LogId, NodeId
 
+LOOK_FOR_ROOM = 0.5  # seconds
 HAND_OVER = 5.0  # seconds for others to take the lead, when this broker stops
 REGISTERED_WITHIN = 5.0
 NUDGES, NUDGE_AFTER = 5, 0.02  # seconds, and longer every time
@@ -95,6 +96,7 @@ class Member:
             Call.HELLO: self._formation.on_hello,
             Call.LEADERS: self.network.on_leaders,
             Call.TRANSFER: self._on_transfer,
+            Call.RECOVER: self._on_recover,
             Call.ASK: self.asking.on_ask,
             Call.APPEND: self.asking.on_append,
             Call.REACH: self.network.on_reach,
@@ -102,7 +104,7 @@ class Member:
             Call.FORWARD: self.controller.on_call(Call.FORWARD),
         }
         self.peers.on_call.update(answers)
-        self.network.voters = self._metadata_voters
+        self.network.voters = self.metadata_voters
         for watcher in (owner, self.moving, self._governing):
             self.leadership.watch(watcher)
 
@@ -111,8 +113,18 @@ class Member:
         """Come to a part of the metadata log: as it was, by founding the cluster, or by waiting to be taken in."""
         voters = await self._formation.first_voters()
         self.place(self._owner.log, voters)
+        self._upkeep.append(asyncio.ensure_future(self._look_for_room()))
         if self._settings.rebalance_seconds:
             self._upkeep.append(asyncio.ensure_future(self._rebalance(self._settings.rebalance_seconds)))
+
+    async def _look_for_room(self) -> None:
+        """Also where nobody writes: a store that was full goes on when somebody asks it."""
+        while True:
+            await asyncio.sleep(LOOK_FOR_ROOM)
+            try:
+                self._owner.log.store.require_room()
+            except StorageError:
+                self.moving.hand_over_for_room()
 
     async def _rebalance(self, seconds: float) -> None:
         while True:
@@ -170,7 +182,10 @@ class Member:
         if len(wanted.replicas) == 1 and raft_states.load_hard(partition.store) is None:
             self.leadership.own(partition)
         else:
-            self.place(partition, wanted.origin if self.me in wanted.origin else ())
+            may_found = self.me in wanted.origin and self.image().may_found(
+                self.me, self.broker.directory, partition.log_id
+            )
+            self.place(partition, wanted.origin if may_found else ())
 
     def leave(self, partition: Partition) -> None:
         """This broker has none of the partition's replicas any more."""
@@ -192,7 +207,7 @@ class Member:
     def cluster_id(self) -> str:
         return self._owner.image.cluster_id
 
-    def _metadata_voters(self) -> Sequence[NodeId]:
+    def metadata_voters(self) -> Sequence[NodeId]:
         replica = self.leadership.replica(self._owner.log.log_id)
         return replica.voters if replica is not None else ()
 
@@ -243,3 +258,36 @@ class Member:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         replica.transfer_leadership(to)
         return ()
+
+    async def recover(self, log_id: LogId, replicas: Sequence[NodeId]) -> None:
+        """Have a partition's replicas go on with what they have, though some of them have lost what they promised.
+
+        Raises ELIGIBLE_LEADERS_NOT_AVAILABLE where none of them is in doubt, or too few of them are there.
+        """
+        told = await asyncio.gather(*(self._ask_recover(node, log_id, goes_on=False) for node in replicas))
+        there = [node for node, answer in zip(replicas, told, strict=True) if answer is not None]
+        if not any(told) or 2 * len(there) <= len(replicas):
+            reason = f"{len(there)} of {len(replicas)} replicas are there, and a majority has to be"
+            raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason if any(told) else "")
+        await asyncio.gather(*(self._ask_recover(node, log_id, goes_on=True) for node in there))
+
+    async def _ask_recover(self, node: NodeId, log_id: LogId, *, goes_on: bool) -> bool | None:
+        """Whether the replica there is in doubt; None: it is not there."""
+        body = log_id.key + bytes([goes_on])
+        try:
+            if node == self.me:
+                answer: Sequence[Buffer] = await self._on_recover(self.me, memoryview(body))
+            else:
+                answer = [await self.peers.call(node, Call.RECOVER, [body], HAND_OVER)]
+        except (KafkaError, PeerError):
+            return None
+        return any(bytes(part) == b"\1" for part in answer)
+
+    async def _on_recover(self, _: NodeId, body: memoryview) -> Sequence[Buffer]:
+        replica = self.leadership.replica(LogId.of_key(bytes(body[:20])))
+        if replica is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        is_in_doubt = replica.is_in_doubt
+        if body[20]:
+            replica.recover()
+        return [bytes([is_in_doubt])]

@@ -142,13 +142,18 @@ class Formation:
 def _told(broker: Broker) -> dict[str, Any]:
     address = {name: [at.host, at.port] for name, at in (("kafka", broker.kafka), ("peer", broker.peer)) if at}
     listeners = {name: [at.host, at.port] for name, at in broker.listeners.items()}
-    return {"id": broker.node_id, "rack": broker.rack, "listeners": listeners} | address
+    return {
+        "id": broker.node_id,
+        "rack": broker.rack,
+        "listeners": listeners,
+        "directory": broker.directory,
+    } | address
 
 
 def broker_told(told: Mapping[str, Any]) -> Broker:
     kafka, peer = (Address(*told[name]) if name in told else None for name in ("kafka", "peer"))
     listeners = {name: Address(*at) for name, at in told.get("listeners", {}).items()}
-    return Broker(NodeId(told["id"]), told["rack"], kafka, peer, listeners)
+    return Broker(NodeId(told["id"]), told["rack"], kafka, peer, listeners, told.get("directory", ""))
 
 
 class Governing:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Collection, Sequence
 
 from kompat.cluster.controller import Controller
@@ -43,6 +44,7 @@ class Moving:
         self._tasks: dict[LogId, asyncio.Task[None]] = {}
         self._towards: dict[LogId, Sequence[NodeId]] = {}  # what each of them works for
         self._room = asyncio.Semaphore(AT_ONCE)
+        self._handed: dict[Replica, float] = {}  # for want of room here: when
         self._is_closed = False
 
     async def close(self) -> None:
@@ -155,6 +157,16 @@ class Moving:
                     _give(replica, able[0])
             if not shared or await self._network.until(lambda: not self._shared(), min(RETRY, left)):
                 return
+
+    def hand_over_for_room(self) -> None:
+        """This broker takes no writes: let others lead what they can. Not the same again at once, should they have no room, too."""
+        now = asyncio.get_running_loop().time()
+        self._handed = {replica: at for replica, at in self._handed.items() if now - at < TURN}
+        for replica, others in self._shared():
+            able = [node for node in others if node in replica.in_sync()]
+            if able and replica not in self._handed:
+                self._handed[replica] = now
+                _give(replica, random.choice(able))  # noqa: S311 - only spreads load
 
     def _shared(self) -> list[tuple[Replica, list[NodeId]]]:
         """What is led here, and who else is there to lead it, in the order that spreads leaders."""

@@ -30,6 +30,9 @@ class BrokerRegistered:
     broker: Broker
 
     def change(self, state: ClusterState) -> None:
+        known = state.brokers.get(self.broker.node_id)
+        if known is not None and known.directory and known.directory != self.broker.directory:
+            state.replace_directory(self.broker.node_id)
         state.brokers[self.broker.node_id] = self.broker
 
 
@@ -38,7 +41,8 @@ class BrokerUnregistered:
     node_id: NodeId
 
     def change(self, state: ClusterState) -> None:
-        state.brokers.pop(self.node_id, None)
+        if state.brokers.pop(self.node_id, None) is not None:
+            state.replace_directory(self.node_id)  # it may come back with another one, and nobody could tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +160,14 @@ def _write_broker(record: BrokerRegistered) -> dict[str, Any]:
             written[name] = [address.host, address.port]
     if broker.listeners:
         written["listeners"] = {name: [at.host, at.port] for name, at in broker.listeners.items()}
-    return written
+    return written | ({"directory": broker.directory} if broker.directory else {})
 
 
 def _read_broker(value: Mapping[str, Any]) -> BrokerRegistered:
     kafka, peer = (Address(*value[name]) if name in value else None for name in ("kafka", "peer"))
     listeners = {name: Address(*at) for name, at in value.get("listeners", {}).items()}
-    return BrokerRegistered(Broker(NodeId(value["id"]), value["rack"], kafka, peer, listeners))
+    directory = value.get("directory", "")
+    return BrokerRegistered(Broker(NodeId(value["id"]), value["rack"], kafka, peer, listeners, directory))
 
 
 def _write_assigned(record: PartitionAssigned) -> dict[str, Any]:

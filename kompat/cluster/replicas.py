@@ -49,6 +49,15 @@ class Replica(Protocol):
 
     def transfer_leadership(self, to: NodeId) -> None: ...
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether it does not vote or count, because its broker's data directory has lost what it promised."""
+        ...
+
+    def recover(self) -> None:
+        """Go on with what is here: an operator accepts the loss of what is not."""
+        ...
+
 
 class Replication(Protocol):
     def attach(self, partition: Partition, voters: Sequence[NodeId]) -> Replica: ...
@@ -64,6 +73,11 @@ class Replication(Protocol):
 
     @property
     def elections_won(self) -> int: ...
+
+    @property
+    def in_doubt(self) -> int:
+        """Replicas that do not vote or count, because the data directory has lost what they promised."""
+        ...
 
     def __len__(self) -> int:
         """The groups that there are."""

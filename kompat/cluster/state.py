@@ -11,7 +11,7 @@ from kompat.cluster import names
 from kompat.security.acls import Acls
 from kompat.security.quotas import Entity
 from kompat.security.scram import Credential, Mechanism
-from kompat.types import LeaderEpoch, NodeId
+from kompat.types import LeaderEpoch, LogId, NodeId
 
 DRAIN = "kompat.drain"  # a broker's setting
 
@@ -89,6 +89,7 @@ class Broker:
     kafka: Address | None = None  # where clients find it; None: where they have found it already, for there is no other
     peer: Address | None = None  # where other brokers find it
     listeners: Mapping[str, Address] = field(default_factory=dict)  # as `kafka`, by the name of the listener
+    directory: str = ""  # the id of its data directory; empty: not known
 
 
 class ClusterState:
@@ -100,6 +101,8 @@ class ClusterState:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self.configs: dict[Resource, Mapping[str, str]] = {}  # of all but topics
+        # The replicas that a broker had when its data directory was last replaced: it may have made promises for them.
+        self.replaced: dict[NodeId, frozenset[LogId]] = {}
         self.next_producer_id = 0
         self.acls = Acls()
         self.quotas: dict[Entity, Mapping[str, float]] = {}
@@ -114,6 +117,7 @@ class ClusterState:
         copy.topics = dict(self.topics)
         copy.topics_by_id = dict(self.topics_by_id)
         copy.configs = dict(self.configs)
+        copy.replaced = dict(self.replaced)
         copy.next_producer_id = self.next_producer_id
         copy.acls = self.acls.copy()
         copy.quotas = dict(self.quotas)
@@ -129,6 +133,20 @@ class ClusterState:
             for node in self.brokers
             if self.configs.get(Resource(ResourceType.BROKER, str(node)), {}).get(DRAIN, "").strip().lower() == "true"
         )
+
+    def replace_directory(self, node: NodeId) -> None:
+        """A broker has lost its data directory, and with it all that it had promised for its replicas."""
+        self.replaced[node] = frozenset(
+            LogId(topic.id, partition.index)
+            for topic in self.topics.values()
+            for partition in topic.partitions
+            if node in partition.replicas
+        )
+
+    def may_found(self, node: NodeId, directory: str, log_id: LogId) -> bool:
+        """Whether a broker that has nothing of a replica may begin it: it has had none before, in no other directory."""
+        known = self.brokers.get(node)
+        return known is not None and known.directory in ("", directory) and log_id not in self.replaced.get(node, ())
 
     def put_topic(self, topic: Topic) -> None:
         self.topics[topic.name] = self.topics_by_id[topic.id] = topic

@@ -2,8 +2,10 @@
 
 A partition that its preferred replica leads needs no election; one whose preferred replica is not there, or lacks something, is
 PREFERRED_LEADER_NOT_AVAILABLE. Replicas choose a leader among themselves whenever a majority of them is there, so an election of
-any leader ("unclean") is not needed, or not possible: ELIGIBLE_LEADERS_NOT_AVAILABLE. Asked for all partitions (null), the answer
-names every topic with the partitions that needed an election.
+any leader ("unclean") is mostly not needed, or not possible: ELIGIBLE_LEADERS_NOT_AVAILABLE. It is for partitions of which a replica
+has lost its data directory while others are away that may have more: those that are there then go on with what they have, and
+what only the others have is lost. The metadata log can be named, too (`__cluster_metadata`, 0). Asked for all partitions
+(null), the answer names every topic with the partitions that needed an election.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from kompat.cluster.names import CLUSTER_METADATA
 from kompat.errors import ErrorCode, KafkaError, PeerError
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.descriptions import describe
 from kompat.handlers.parts import Cut
 from kompat.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
 from kompat.security.acls import Kind, Operation
-from kompat.types import LogId
+from kompat.types import LogId, NodeId
 
 if TYPE_CHECKING:
     from kompat.cluster.leaders import Led
@@ -57,19 +60,33 @@ async def _elect_all(
 
 
 async def _elect(ctx: Context, name: str, index: int, kind: int, seconds: float) -> KafkaError | None:
-    topic = ctx.services.cluster.topic(name)
+    topic, member = ctx.services.cluster.topic(name), ctx.services.cluster.member
+    if kind == UNCLEAN and (name, index) == (CLUSTER_METADATA, 0) and member is not None:
+        return await _recover(member, member.metadata_log.log_id, member.metadata_voters(), seconds)
     if topic is None:
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
     if not 0 <= index < len(topic.partitions):
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
-    member = ctx.services.cluster.member
     if member is None:
         return KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
-    led = member.leaders.of(LogId(topic.id, index))
+    log_id = LogId(topic.id, index)
     if kind == UNCLEAN:
-        has_leader = led is not None and led.leader is not None
-        return KafkaError(ErrorCode.ELECTION_NOT_NEEDED if has_leader else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
-    return await _prefer(member, topic, index, led, seconds)
+        return await _recover(member, log_id, topic.partitions[index].target, seconds)
+    return await _prefer(member, topic, index, member.leaders.of(log_id), seconds)
+
+
+async def _recover(member: Member, log_id: LogId, replicas: Sequence[NodeId], seconds: float) -> KafkaError | None:
+    def is_led() -> bool:
+        led = member.leaders.of(log_id)
+        return led is not None and led.leader is not None
+
+    if is_led():
+        return KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+    try:
+        await member.recover(log_id, replicas)
+    except KafkaError as error:
+        return error
+    return None if await member.network.until(is_led, seconds) else KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
 
 async def _prefer(member: Member, topic: Topic, index: int, led: Led | None, seconds: float) -> KafkaError | None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 from kompat.errors import ErrorCode, KafkaError, StorageError
+from kompat.log.incarnation import Incarnations
 from kompat.log.store import LogStore
 from kompat.meters import Histogram
 from kompat.repeated import Repeated, times
@@ -130,6 +131,15 @@ class GroupCommit:
     def may_have_lost(self) -> bool:
         """Whether what was acknowledged before the start may be gone."""
         return self._store.is_restored or (self._store.lost_power and self._fsync != "always")
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the data directory is a backup's."""
+        return self._store.is_restored
+
+    @property
+    def incarnations(self) -> Incarnations:
+        return self._store.incarnations
 
     def turn(self) -> Pending:
         """The promise for what is staged in this turn; asking for it makes the turn end with a flush."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 
 from kompat.errors import StorageError
+from kompat.log.incarnation import Incarnations
 from kompat.log.store import Entry, EntryKind, Rewrite, Run, StoredBatch
 from kompat.types import Buffer, LogId, Millis, Offset, RaftIndex
 
@@ -256,6 +257,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.lost_power = False
         self.is_restored = False
+        self.incarnations = Incarnations(None)
         self._logs: dict[LogId, _Data] = {}
         self._staged: list[Write] = []
         self._lock = Lock()  # cold reads come from other threads than flushes

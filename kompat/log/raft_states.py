@@ -6,6 +6,7 @@
 | `raft/terms` | which term began at which index |
 | `raft/members` | who belongs to the group, as of the applied index |
 | `raft/start` | where the log starts, by the last START entry that was applied |
+| `raft/directory` | the id of the data directory that this replica's promises are whole in; empty: of none |
 | `raft/installing` | the last index that this replica ever had: a copy of the leader's log is being made in its place |
 
 An entry's *context* is what Raft's messages carry besides a batch: nothing for a batch alone, else its kind and payload.
@@ -31,6 +32,7 @@ TERMS: Final = b"raft/terms"
 MEMBERS: Final = b"raft/members"
 START: Final = b"raft/start"
 INSTALLING: Final = b"raft/installing"
+DIRECTORY: Final = b"raft/directory"
 
 _HARD = Struct(">QQQQ")
 _PAIR = Struct(">qq")

@@ -10,10 +10,10 @@ from kompat.errors import DamagedBatch, ErrorCode, KafkaError
 from kompat.log.caught_up import CaughtUp
 from kompat.log.commit import Pending, all_of
 from kompat.log.partition import Partition
-from kompat.log.replica_core import ReplicaCore
 from kompat.log.replica_host import Host
 from kompat.log.replica_log import not_leader
 from kompat.log.replica_spread import Spread
+from kompat.log.replica_trust import TrustedReplica
 from kompat.raft.engine import ChangeKind, MembershipRefused, NotLeader, PeerProgress, RaftError, Role
 from kompat.types import Millis, NodeId, Offset, RaftIndex
 
@@ -35,7 +35,7 @@ class ReplicaProgress:
     is_up: bool
 
 
-class Replica(ReplicaCore):
+class Replica(TrustedReplica):
     def __init__(self, partition: Partition, host: Host, voters: Sequence[NodeId]) -> None:
         self._caught_up = CaughtUp()
         self._spread = Spread()

@@ -52,6 +52,7 @@ class _Waiting(NamedTuple):
 
 _REQUESTS = (MessageKind.REQUEST_VOTE, MessageKind.REQUEST_PRE_VOTE)
 _ELECTIONS = (*_REQUESTS, MessageKind.TIMEOUT_NOW)
+_ANSWERS = (MessageKind.APPEND_RESPONSE, MessageKind.HEARTBEAT_RESPONSE)
 
 
 class ReplicaCore(ABC):
@@ -59,7 +60,7 @@ class ReplicaCore(ABC):
         """Take up the group from the store; `voters` counts where there is none. None at all: wait to be added."""
         self.partition = partition
         self._host = host
-        self.log = ReplicaLog(partition, is_new=True)
+        self.log = ReplicaLog(partition, host.directory, is_new=True)
         self._voters = voters
         self.copies: dict[NodeId, RaftIndex] = {}  # of the log up to there, on their way to followers
         self._promises = Promises(partition)
@@ -79,9 +80,6 @@ class ReplicaCore(ABC):
         if not self.log.is_begun:
             self.log.stage_hard()
         self._follow()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.partition}, {self.role.name} in {self.epoch}>"
 
     # -- for the partition -----------------------------------------------------------------------------------------
     @property
@@ -166,12 +164,13 @@ class ReplicaCore(ABC):
 
     # -- a turn of the group ---------------------------------------------------------------------------------------
     def pump(self) -> None:
-        """Work off what Raft has to say."""
         if self._is_pumping or self.is_installing or self._is_resting or self._is_over:
-            return
+            return None
         self._is_pumping = True
         try:
             self._go_on()
+            if self.group.outdated:
+                return self._start_over()
             while self._held is None and (ready := self.group.ready()) is not None:
                 self._take(ready)
             self._look_at_role()
@@ -184,8 +183,9 @@ class ReplicaCore(ABC):
 
     def _take(self, ready: Ready) -> None:
         self._send(ready.messages)
-        if ready.read_states:
-            self.doubts.answered(RaftIndex(ready.read_states[-1].index))
+        if ready.read_states and self.doubts.is_open:
+            self.doubts.answered(RaftIndex(ready.read_states[-1].index), self.log.applied)
+            self._look_at_doubts()
         if ready.hard_state is not None and self.log.take_hard(ready.hard_state):
             # A vote that is forgotten may be given twice: the disk has to know of it, whatever is thought of records.
             self.log.stage_hard()
@@ -221,16 +221,22 @@ class ReplicaCore(ABC):
 
     def _send(self, messages: Sequence[Message]) -> None:
         if not self._may_vote:
-            messages = [message for message in messages if message.kind not in _REQUESTS]
+            unsaid = (*_REQUESTS, *_ANSWERS) if self.doubts.is_silent else _REQUESTS
+            messages = [message for message in messages if message.kind not in unsaid]
         self._host.send(self, messages)
 
     @property
     def _may_vote(self) -> bool:
         return self.log.last_ever is None and not self.doubts.is_open
 
-    def doubt(self, seconds: float) -> None:
-        """The disk may have lost what this replica has acknowledged."""
-        self.doubts.begin(self, seconds)
+    @abstractmethod
+    def trust(self) -> None: ...
+
+    @abstractmethod
+    def _look_at_doubts(self) -> None: ...
+
+    @abstractmethod
+    def _start_over(self) -> None: ...
 
     def written(self, turn: Pending) -> None:
         self._host.pump(self)
@@ -282,8 +288,9 @@ class ReplicaCore(ABC):
         self._held = None
         self._first_of_term = None
         self.log.forget()
-        self.log = ReplicaLog(self.partition, is_new=False)
+        self.log = ReplicaLog(self.partition, self._host.directory, is_new=False)
         self.group = self._host.open_group(self, self.log.load(self._voters))
+        self.group.muted = self.doubts.is_silent
         self._follow()
         self.partition.advance(self.partition.high_watermark)  # whoever waits finds the copy
         self._host.wake(self)
@@ -301,6 +308,7 @@ class ReplicaCore(ABC):
         self._run_deferred()
         if self.doubts.is_open:
             self.doubts.applied(index)
+            self._look_at_doubts()
         self._promises.keep(index)
 
     def _apply_one(self, entry: Unapplied) -> None:

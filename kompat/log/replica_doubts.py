@@ -1,8 +1,12 @@
-"""A replica whose machine has stopped, and that does not sync, may lack entries that it has acknowledged.
+"""Replicas that may lack what they have promised, and what they may not do until they know better.
 
-Until it knows better it neither votes nor stands: else a majority could be found that has forgotten what was committed. It knows
-better when it has applied all that a leader says is committed. Should there be no leader for long, all of them may be in doubt, and
-somebody has to go on.
+- A machine that stopped, where entries are not synced, may lack entries that it has acknowledged. Its votes are there, because
+  those always are synced. It neither votes nor stands until it has applied all that a leader says is committed. Should there be no
+  leader for long, all of them may be in doubt, and somebody has to go on.
+- A data directory that was emptied or put back to an older state lacks votes, too: the replica may have promised a later term than it
+  knows. So it does not even answer leaders (it is *silent*) until one has said, confirmed by a majority without it, what is
+  committed. Else a leader that the others have given up could commit by its answers. It never gives up by itself: whoever goes on
+  without what was acknowledged loses it, and that is for an operator to decide (`recover`).
 """
 
 from __future__ import annotations
@@ -18,44 +22,73 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ASK_SECONDS = 0.5
+FIRST_ASK, ASK_SECONDS = 0.05, 0.5
+TELL_AFTER, TELL_AGAIN = 5.0, 60.0
 
 
 class Doubts:
-    __slots__ = ("_applied", "_host", "_whole_at", "is_open")
+    __slots__ = ("_ask_in", "_host", "_tell_in", "_whole_at", "is_open", "is_silent")
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self.is_open = False
+        self.is_silent = False
         self._whole_at: RaftIndex | None = None  # with all up to there it has what was committed when it asked
-        self._applied = RaftIndex(0)
+        self._ask_in = FIRST_ASK
+        self._tell_in = TELL_AFTER
 
-    def begin(self, replica: ReplicaCore, seconds: float) -> None:
-        self.is_open = True
-        self._applied = replica.log.applied
-        self._host.call_later(seconds, lambda: self._give_up(replica))
-        self._ask(replica)
+    def begin(self, replica: ReplicaCore, *, is_silent: bool, seconds: float | None) -> None:
+        """`seconds`: after so long without a leader it goes on with what it has; None: never."""
+        was_open, self.is_open = self.is_open, True
+        self.is_silent = is_silent
+        self._whole_at = None
+        if seconds is not None:
+            self._host.call_later(seconds, lambda: self._give_up(replica, seconds))
+        if not was_open:
+            self._ask_in, self._tell_in = FIRST_ASK, TELL_AFTER
+            self._ask(replica)
 
     def _ask(self, replica: ReplicaCore) -> None:
-        if self.is_open and not replica.partition.is_dropped:
-            if not replica.is_installing and replica.group.leader:
-                replica.group.read_index(b"whole")
-                self._host.wake(replica)
-            self._host.call_later(ASK_SECONDS, lambda: self._ask(replica))
+        if not self.is_open or replica.partition.is_dropped:
+            return
+        if not replica.is_installing and replica.group.leader:
+            replica.group.read_index(b"whole")
+            self._host.wake(replica)
+        self._tell_in -= self._ask_in
+        if self._tell_in <= 0:
+            self._tell_in = TELL_AGAIN
+            if self.is_silent:
+                logger.warning("%s waits: %s", replica.partition, self.reason)
+        self._host.call_later(self._ask_in, lambda: self._ask(replica))
+        self._ask_in = min(ASK_SECONDS, 2 * self._ask_in)
 
-    def answered(self, index: RaftIndex) -> None:
+    @property
+    def reason(self) -> str:
+        return (
+            "this broker's data directory was emptied or put back to an older state, so its replica does not vote or count until "
+            "a leader that the other replicas have elected brings it up to date; start the brokers that have them, or accept "
+            "the loss of what only they have by an unclean election (kompat cluster elect --unclean)"
+        )
+
+    def answered(self, index: RaftIndex, applied: RaftIndex) -> None:
+        self.is_silent = False  # the leader is confirmed by a majority that has not counted this replica
         self._whole_at = index
-        self.applied(self._applied)
+        self.applied(applied)
 
     def applied(self, index: RaftIndex) -> None:
-        self._applied = index
         if self._whole_at is not None and index >= self._whole_at:
             self.is_open = False
 
-    def _give_up(self, replica: ReplicaCore) -> None:
-        if self.is_open:
-            self.is_open = False
-            logger.warning(
-                "%s may have lost records when its machine stopped, and found no leader to ask; it votes again",
-                replica.partition,
-            )
+    def lift(self) -> None:
+        """An operator accepts what may be lost."""
+        self.is_open = self.is_silent = False
+
+    def _give_up(self, replica: ReplicaCore, seconds: float) -> None:
+        if not self.is_open or replica.partition.is_dropped:
+            return
+        if self.is_silent and not all(map(self._host.is_here, replica.log.members.voters)):
+            self._host.call_later(seconds, lambda: self._give_up(replica, seconds))  # one that is away may have more
+            return
+        self.lift()
+        replica.trust()
+        logger.warning("%s may have lost records, and found no leader to ask; it votes again", replica.partition)

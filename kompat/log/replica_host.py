@@ -18,6 +18,11 @@ class Host(Protocol):
     node_id: NodeId
 
     @property
+    def directory(self) -> str:
+        """The id of the data directory."""
+        ...
+
+    @property
     def lag_ms(self) -> int:
         """replica.lag.time.max.ms"""
         ...
@@ -30,6 +35,10 @@ class Host(Protocol):
 
     def is_up(self, node: NodeId) -> bool:
         """Whether there is a link to it."""
+        ...
+
+    def is_here(self, node: int) -> bool:
+        """Whether it is this broker, or there is a link to it."""
         ...
 
     def open_group(self, replica: ReplicaCore, state: GroupState) -> RaftGroup: ...

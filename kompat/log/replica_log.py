@@ -66,11 +66,13 @@ class Deferred:
 class ReplicaLog:
     __slots__ = (
         "_deferred",
+        "_directory",
         "_is_stale",
         "applied",
         "hard",
         "is_begun",
         "is_new",
+        "is_whole",
         "last_ever",
         "members",
         "partition",
@@ -78,9 +80,11 @@ class ReplicaLog:
         "unapplied",
     )
 
-    def __init__(self, partition: Partition, *, is_new: bool) -> None:
+    def __init__(self, partition: Partition, directory: str, *, is_new: bool) -> None:
         """`is_new`: the partition has just been opened, and takes all that it finds for committed."""
         self.partition = partition
+        self._directory = directory.encode()
+        self.is_whole = True  # False: promises that this replica has made may be lost
         self.is_new = is_new
         self.is_begun = True  # False: there is nothing of it in the store yet
         self.hard = Hard(0, 0, RaftIndex(0), RaftIndex(0))  # as it is stored, or staged
@@ -109,6 +113,8 @@ class ReplicaLog:
             self.applied = min(hard.applied, self.last)  # the disk may have lost the log's end
             self.hard = hard._replace(commit=min(hard.commit, self.last), applied=self.applied)
             self._find_unapplied()
+        if hard is not None:
+            self.is_whole = store.state(states.DIRECTORY) in (None, self._directory)  # None: older versions kept none
         self.terms.truncate_from(Offset(self.last + 1))
         return self._group_state()
 
@@ -125,16 +131,38 @@ class ReplicaLog:
             self.hard = Hard(term, 0, self.applied, self.applied)
             self.terms.assign(term, index)
             self.members = ConfState(list(voters))
-        elif state.next_index > 1:
-            self._wait_for_copy()
-            return
+        else:
+            self.is_whole = False  # it is new here, or was here before in a directory that is gone
+            if state.next_index > 1:
+                self.wait_for_copy()
+                return
         self.is_begun = False
 
-    def _wait_for_copy(self) -> None:
+    def wait_for_copy(self) -> None:
         """Nobody knows what the log is worth that lies here: it was another's, or of another time."""
         self.last_ever = self.last
         self.partition.join_turn()
         wipe(self.partition, self.last_ever, self.hard)
+        self._put_directory()
+
+    def distrust(self, directory: str) -> None:
+        """The data directory has another id from now on, because it lacks what was promised in it."""
+        self._directory, self.is_whole = directory.encode(), False
+
+    def trust(self) -> None:
+        """Stage that this replica's promises are whole."""
+        self.is_whole = True
+        self._put_directory()
+        self.stage_hard()
+
+    def raise_term(self, terms: int) -> None:
+        """Stage a term that nobody can have heard of."""
+        self.hard = self.hard._replace(term=self.hard.term + terms, vote=0)
+        self.stage_hard()
+
+    def _put_directory(self) -> None:
+        self.partition.join_turn()
+        self.partition.store.put_state(states.DIRECTORY, self._directory if self.is_whole else b"")
 
     def _find_unapplied(self) -> None:
         """And the high watermark: before those that are not known to be committed."""
@@ -320,6 +348,7 @@ class ReplicaLog:
             self.partition.store.put_state(CHECKPOINT, encode(self.partition.state))
             self._put_terms()
             self._put_members()
+            self._put_directory()
         self.hard = self.hard._replace(commit=max(self.hard.commit, self.applied), applied=self.applied)
         self.partition.store.put_state(states.HARD, self.hard.encode())
         self._is_stale = False

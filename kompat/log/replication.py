@@ -15,6 +15,7 @@ from typing import Any
 from kompat.clock import Clock
 from kompat.errors import DamagedBatch, KafkaError
 from kompat.log.commit import GroupCommit
+from kompat.log.meetings import MEETING, Meetings
 from kompat.log.partition import Partition
 from kompat.log.replica import Replica
 from kompat.log.replica_copies import COPY, Copies
@@ -80,6 +81,11 @@ class Replication:
         self._copies = Copies(self, peers, clock)
         self._repeated = Repeated()
         self._mending = Mending(self, peers)
+        self._meetings = Meetings(
+            node_id, peers, commit.incarnations, self._loop.call_later, self.settings.meet_ms / 1000
+        )
+        self._meetings.on_met, self._meetings.on_set_back = self._has_met, self._is_set_back
+        self.on_renewed: Callable[[], None] = lambda: None  # the directory has another id
         self._past_proposals = 0  # of groups that are gone
         self.leader_changes = 0  # new leaders of the partitions that are here
         self.elections_won = 0
@@ -96,10 +102,18 @@ class Replication:
         self._replicas[partition.log_id.key] = replica
         self._by_key[group_key(partition.log_id)] = replica
         self._begin_alone(replica)
-        if self._commit.may_have_lost and replica.log.last > 1 and replica.voters != [self.node_id]:
-            replica.doubt(self.settings.doubt_ms / 1000)
+        self._look_for_doubts(replica)
         self.wake(replica)
         return replica
+
+    def _look_for_doubts(self, replica: Replica) -> None:
+        log, patience = replica.log, self.settings.doubt_ms / 1000
+        if replica.voters == [self.node_id]:
+            replica.trust()  # nobody else could know better
+        elif not log.is_whole:
+            replica.doubt(is_silent=True, seconds=patience if self._commit.is_restored else None)
+        elif self._commit.may_have_lost and (log.last > 1 or log.hard.term > 1):  # else it has never had a leader
+            replica.doubt(is_silent=False, seconds=patience)
 
     def detach(self, partition: Partition) -> None:
         replica = self._replicas.pop(partition.log_id.key, None)
@@ -148,7 +162,8 @@ class Replication:
             for key in self._groups.tick():
                 self.wake(self._by_key[key])
             for node, blob in self._groups.take_heartbeats():
-                self._peers.send_heartbeats(NodeId(node), HEARTBEATS + blob)
+                if self._meetings.has_met(NodeId(node)):
+                    self._peers.send_heartbeats(NodeId(node), HEARTBEATS + blob)
         except RaftPanic as panic:
             self.stop_broker(str(panic))
         self._ticks += 1
@@ -192,6 +207,15 @@ class Replication:
     def lag_ms(self) -> int:
         return self.settings.lag_ms
 
+    @property
+    def directory(self) -> str:
+        return self._commit.incarnations.mine.directory
+
+    @property
+    def in_doubt(self) -> int:
+        """Replicas that do not vote or count, because this broker's data directory has lost what they promised."""
+        return sum(replica.doubts.is_silent for replica in self._replicas.values())
+
     def now(self) -> Millis:
         return Millis(int(self._clock.monotonic() * 1000))
 
@@ -200,6 +224,9 @@ class Replication:
 
     def is_up(self, node: NodeId) -> bool:
         return self._peers.is_up(node)
+
+    def is_here(self, node: int) -> bool:
+        return node == self.node_id or self.is_up(NodeId(node))
 
     def call_later(self, seconds: float, work: Callable[[], None]) -> None:
         self._loop.call_later(seconds, work)
@@ -229,7 +256,9 @@ class Replication:
             to = NodeId(message.to)
             if message.snapshot is not None:
                 self._copies.offer(replica, message)
-            elif not self._peers.send_raft(to, log_key, message.header, message.payloads):
+            elif not self._meetings.has_met(to) or not self._peers.send_raft(
+                to, log_key, message.header, message.payloads
+            ):
                 replica.group.report_unreachable(to)
 
     def fetch(self, replica: ReplicaCore, ready: Ready) -> None:
@@ -272,8 +301,11 @@ class Replication:
 
     # -- messages --------------------------------------------------------------------------------------------------
     def _receive(self, sender: NodeId, group: bytes, header: memoryview, payloads: list[memoryview]) -> None:
+        if bytes(group) == MEETING:
+            self._meetings.receive(sender, bytes(header))
+            return
         replica = self._replicas.get(bytes(group))
-        if replica is None:
+        if replica is None or not self._meetings.has_met(sender):
             return
         try:
             if header:
@@ -289,6 +321,8 @@ class Replication:
             self.stop_broker(f"{replica.partition}: {panic}")
 
     def _receive_heartbeats(self, sender: NodeId, blob: memoryview) -> None:
+        if not self._meetings.has_met(sender):
+            return
         kind, rows = bytes(blob[:1]), bytes(blob[1:])
         try:
             if kind == REPLIES:
@@ -318,11 +352,26 @@ class Replication:
     # -- links -----------------------------------------------------------------------------------------------------
     def peer_up(self, node: NodeId) -> None:
         """There is a link to a broker. It may have started anew, and have lost what it had not synced."""
+        self._meetings.begin(node)
+
+    def _has_met(self, node: NodeId) -> None:
         self._groups.wake(node)
         self._groups.reset_peer(node)
 
+    def _is_set_back(self, node: NodeId) -> None:
+        logger.error(
+            "broker %d has seen a later state of this broker's data directory: it was put back to an older one. Its replicas do "
+            "not vote or count until leaders that others have elected bring them up to date",
+            node,
+        )
+        self.on_renewed()
+        for replica in self._replicas.values():
+            replica.log.distrust(self.directory)
+            self._look_for_doubts(replica)
+
     def peer_lost(self, node: NodeId) -> None:
         """The link to a broker is gone: where it led, look for another leader soon."""
+        self._meetings.end(node)
         self._groups.wake(node)
         for replica in self._by_key.values():
             if replica.leader == node:

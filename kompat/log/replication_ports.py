@@ -83,6 +83,9 @@ class ReplicationSettings:
     doubt_ms: int = (
         10_000  # that a replica which may have lost something waits for a leader that knows, before it votes again
     )
+    meet_ms: int = (
+        3_000  # without a word about what it knows of this one, a broker is taken for one of an older version; 0: never
+    )
     seed: int = 0  # of election time-outs
     engine: Settings = field(default_factory=Settings)
 

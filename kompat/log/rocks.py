@@ -20,6 +20,7 @@ from kompat.errors import StorageError
 from kompat.log import keys
 from kompat.log.database import FAMILIES, Database, RefusedForNow
 from kompat.log.garbage import Collector, Garbage
+from kompat.log.incarnation import Incarnations
 from kompat.log.lock import OWNER_ALONE, DirectoryLock, Ending
 from kompat.log.repair import repair_tail
 from kompat.log.rocks_partition import RocksPartition
@@ -61,6 +62,7 @@ class RocksStore:
                 self.directory,
             )
         self.database = Database(os.path.join(self.directory, "db"), self._ending)
+        self.incarnations = Incarnations(self.directory)
         self.values = ValueLog(os.path.join(self.directory, "values"), max_open_files)
         self._collector = Collector(self.database, self.values)
         self._collector.recover()

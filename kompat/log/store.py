@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+from kompat.log.incarnation import Incarnations
 from kompat.types import Buffer, LogId, Millis, Offset, RaftIndex
 
 
@@ -178,6 +179,8 @@ class LogStore(Protocol):
     lost_power: bool
     # It was restored from a backup: what was acknowledged later is gone, however it was written.
     is_restored: bool
+    # Which directory it is, and how often a broker has begun in it.
+    incarnations: Incarnations
 
     def open(self, log: LogId) -> PartitionStore: ...
 

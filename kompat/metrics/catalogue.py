@@ -46,6 +46,7 @@ _ROWS: Final = (
     ("kompat_brokers", GAUGE, "", "Brokers of the cluster, as this one knows."),
     ("kompat_peer_up", GAUGE, "peer", "1 while there is a link to another broker."),
     ("kompat_raft_groups", GAUGE, "", "Partitions with several replicas that this broker takes part in, the metadata's among them."),
+    ("kompat_raft_replicas_in_doubt", GAUGE, "", "Replicas that do not vote or count until they have caught up: the broker's data directory was emptied or put back to an older state."),
     ("kompat_raft_proposals_total", COUNTER, "", "Entries that this broker gave to Raft as a leader."),
     ("kompat_raft_elections_won_total", COUNTER, "", "Partitions that this broker came to lead."),
     ("kompat_leader_changes_total", COUNTER, "", "New leaders of partitions that this broker has."),

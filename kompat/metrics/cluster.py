@@ -22,6 +22,7 @@ def gather(page: Page, services: Services) -> Iterator[None]:
     replication = member.replication if member is not None else None
     page.add("kompat_raft_groups", len(replication) if replication is not None else 0)
     page.add("kompat_raft_proposals_total", replication.proposals if replication is not None else 0)
+    page.add("kompat_raft_replicas_in_doubt", replication.in_doubt if replication is not None else 0)
     page.add("kompat_raft_elections_won_total", replication.elections_won if replication is not None else 0)
     page.add("kompat_leader_changes_total", replication.leader_changes if replication is not None else 0)
     yield

@@ -416,6 +416,8 @@ def test_an_engine_that_finds_itself_broken_stops_the_broker() -> None:
         leader.replication.stop_broker = told.append
 
         class Broken:
+            outdated = False
+
             def ready(self) -> None:
                 raise RaftPanic("the log is behind itself")
 

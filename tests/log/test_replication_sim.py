@@ -17,6 +17,7 @@ from kompat.log.commit import GroupCommit
 from kompat.log.raft_states import Hard
 from kompat.log.replica_core import ReplicaCore
 from kompat.log.replica_log import ReplicaLog
+from kompat.log.replication import Replication
 from kompat.raft.engine import Ready
 from tests.log.sim.chaos import simulate
 from tests.log.sim.history import History, Violation
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.slow
 FIRST = int(os.environ.get("KOMPAT_SIM_FIRST", "0"))
 SEEDS = int(os.environ.get("KOMPAT_SIM_SEEDS", "300"))
 PARTS = min(SEEDS, 8)
-MOST_SEEDS = 120  # that a mistake may survive
+MOST_SEEDS = 200  # that a mistake may survive
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,12 @@ def test_what_rots_on_one_disk_is_neither_shown_nor_spread_and_is_mended_in_the_
     assert sum(life.rotten for life in lives) >= len(lives)
 
 
+@pytest.mark.parametrize("part", range(2))
+def test_nothing_is_lost_when_disks_are_emptied_and_put_back_while_others_are_down(part: int) -> None:
+    for seed in range(FIRST + part, FIRST + min(SEEDS, 3000), 2):
+        simulate(seed, disks=True)
+
+
 def test_much_happens_in_a_life() -> None:
     lives = [simulate(seed) for seed in range(1000, 1012)]
 
@@ -78,21 +85,21 @@ def test_a_seed_lives_the_same_life_again() -> None:
 
 
 # -- mistakes are found ------------------------------------------------------------------------------------------------
-def _first_violation(*, elections: bool) -> tuple[int, str]:
+def _first_violation(*, elections: bool, disks: bool) -> tuple[int, str]:
     for seed in range(MOST_SEEDS):
         try:
-            simulate(seed, elections=elections)
+            simulate(seed, elections=elections, disks=disks)
         except Violation as violation:
             return seed, str(violation)
     raise AssertionError(f"{MOST_SEEDS} seeds found nothing")
 
 
-def _check_that_it_is_found(*, elections: bool = False) -> None:
+def _check_that_it_is_found(*, elections: bool = False, disks: bool = False) -> None:
     """And found again with the seed that the message tells."""
-    seed, message = _first_violation(elections=elections)
+    seed, message = _first_violation(elections=elections, disks=disks)
     assert message.startswith(f"seed {seed}: ")
     with pytest.raises(Violation) as again:
-        simulate(seed, elections=elections)
+        simulate(seed, elections=elections, disks=disks)
     assert str(again.value) == message
 
 
@@ -132,3 +139,8 @@ def test_a_truncation_that_is_forgotten_is_found() -> None:
 def test_states_that_are_not_applied_are_found() -> None:
     with patch.object(ReplicaLog, "apply_states", lambda log, payload: None):
         _check_that_it_is_found()
+
+
+def test_a_voter_that_has_lost_its_disk_and_votes_at_once_is_found() -> None:
+    with patch.object(Replication, "_look_for_doubts", lambda replication, replica: None):
+        _check_that_it_is_found(disks=True)

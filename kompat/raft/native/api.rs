@@ -92,6 +92,21 @@ impl RaftGroup {
     }
 
     #[getter]
+    fn muted(&self) -> bool {
+        self.muted
+    }
+
+    #[setter]
+    fn set_muted(&mut self, muted: bool) {
+        self.muted = muted;
+    }
+
+    #[getter]
+    fn outdated(&self) -> bool {
+        self.outdated
+    }
+
+    #[getter]
     fn cached_bytes(&self) -> usize {
         self.node.store().cached_bytes()
     }

@@ -41,7 +41,13 @@ pub struct RaftGroup {
     pub(super) broken: Option<String>, // what a panic said
     pub(super) quiet: bool,
     pub(super) idle_ticks: u32,
+    pub(super) muted: bool,    // it answers no leader: nobody knows what it has promised
+    pub(super) outdated: bool, // the others have gone on without what it has, because an operator said so
 }
+
+/// How far an unclean recovery moves the term on, and from where on a term is taken for the work of one.
+pub const RECOVERY_TERMS: u64 = 1 << 20;
+const OUTDATED_TERMS: u64 = RECOVERY_TERMS / 2;
 
 pub fn invalid(message: impl Into<String>) -> PyErr {
     PyValueError::new_err(message.into())
@@ -125,6 +131,8 @@ impl RaftGroup {
             broken: None,
             quiet: false,
             idle_ticks: 0,
+            muted: false,
+            outdated: false,
             node,
         };
         group.settle();
@@ -190,6 +198,11 @@ impl RaftGroup {
 
     pub fn receive(&mut self, message: eraftpb::Message) -> PyResult<()> {
         message::check(&message, &self.node)?;
+        let raft = &self.node.raft;
+        if raft.raft_log.last_index() > 0 && message.term >= raft.term + OUTDATED_TERMS {
+            self.outdated = true; // what it has may contradict what the others have committed since
+            return Ok(());
+        }
         match self.node.step(message) {
             Ok(()) | Err(Error::StepPeerNotFound) => Ok(()), // the answer of a former member
             Err(error) => Err(refused(error.to_string())),

@@ -82,14 +82,15 @@ impl RaftGroups {
             let was_quiet = group.quiet;
             group.receive(to_message(row, MessageType::MsgHeartbeat, sender, self.id))?;
             if group.has_kept_promises() {
-                for message in take(group, MessageType::MsgHeartbeatResponse) {
-                    rows::write(reply, &to_row(row.key, &message, false));
+                let answers = take(group, MessageType::MsgHeartbeatResponse);
+                for message in answers.iter().filter(|_| !group.muted) {
+                    rows::write(reply, &to_row(row.key, message, false));
                 }
             }
             let follows = group.node.raft.leader_id == sender && group.node.raft.term == row.term;
             let at_end = row.commit == group.node.raft.raft_log.last_index();
             group.quiet = row.quiet && follows && at_end && (was_quiet || (group.is_settled() && !group.has_work()));
-            Ok(group.has_work())
+            Ok(group.outdated || group.has_work())
         })
     }
 }

@@ -7,6 +7,7 @@ from functools import partial
 
 from kompat.errors import KafkaError
 from kompat.log.commit import Pending
+from kompat.log.incarnation import Incarnation
 from kompat.log.intake import StateWrite
 from kompat.types import NodeId, Offset
 from tests.log.sim.cluster import Cluster, Node, run
@@ -20,9 +21,12 @@ SEGMENT_BYTES = 1200  # so that there is more than one
 
 
 class Chaos:
-    def __init__(self, cluster: Cluster, *, elections: bool = False, rot: bool = False) -> None:
+    def __init__(self, cluster: Cluster, *, elections: bool = False, rot: bool = False, disks: bool = False) -> None:
         """`elections`: brokers come back at once, and messages from before find them. `rot`: bits flip on the disks, of one replica
-        of each batch at most."""
+        of each batch at most. `disks`: they come back emptied, or as they were some time ago."""
+        self.disks = disks
+        self._last_runs: dict[int, Incarnation] = {}  # of those that are down
+        self._lost: dict[int, str] = {}  # the directories of those whose disks were, until they have caught up
         self.cluster = cluster
         self.elections = elections
         self.rots = rot
@@ -56,6 +60,16 @@ class Chaos:
         if self.rots:  # members stay: who removes all good replicas of a batch loses it
             del actions[self.change_members]
             actions |= {self.rot: 15, self.read: 15}
+        if self.disks:
+            actions = {
+                self.append: 30,
+                self.crash: 6,
+                self.save_disk: 6,
+                self.lose_disk: 6,
+                self.cut: 3,
+                self.heal: 6,
+                self.write_states: 3,
+            }
         for _ in range(STEPS):
             (action,) = self.random.choices(list(actions), list(actions.values()))
             action()
@@ -76,7 +90,9 @@ class Chaos:
 
     def _rise(self, node: int) -> None:
         del self._down[node]
-        self.cluster.start(node, voters=self.cluster.voters if node in self.cluster.voters else ())
+        # As the metadata says it: who has had a replica in another directory does not begin one.
+        may_found = node in self.cluster.voters and not (node in self._lost and self.cluster.disks[node].is_empty)
+        self.cluster.start(node, voters=self.cluster.voters if may_found else ())
 
     def _look(self) -> None:
         self.cluster.check()
@@ -167,11 +183,38 @@ class Chaos:
     def crash(self) -> None:
         node = self._any()
         if node is not None and len(self._down) < 2:
+            self._last_runs[node.node_id] = node.disk.incarnations.mine
             of_machine = self.cluster.fsync == "always" and self.random.random() < 0.7
             self.cluster.crash(node.node_id, of_machine=of_machine)
             self._full.pop(node.node_id, None)
             longest = 0.05 if self.elections else 4
             self._down[node.node_id] = self.cluster.loop.time() + self.random.uniform(longest / 40, longest)
+
+    def save_disk(self) -> None:
+        for node in self._down:
+            self.cluster.disks[node].save()
+
+    def lose_disk(self) -> None:
+        """Of one at a time: what two have lost nobody can bring back."""
+        self._lost = {
+            node: directory for node, directory in self._lost.items() if not self._has_caught_up(node, directory)
+        }
+        if self._lost or not self._down:
+            return
+        node = self.random.choice(sorted(self._down))
+        disk = self.cluster.disks[node]
+        self._lost[node] = disk.incarnations.mine.directory
+        may_put_back = self.random.random() < 0.6 and self._is_known(node)
+        self.cluster.disks[node] = disk.put_back() if may_put_back else disk.emptied()
+
+    def _has_caught_up(self, node: int, lost: str) -> bool:
+        risen = self.cluster.nodes.get(node)
+        return risen is not None and risen.disk.incarnations.mine.directory != lost and not risen.is_in_doubt
+
+    def _is_known(self, node: int) -> bool:
+        """Whether the others have met it since its last start: what nobody who is there has seen, nobody can tell it."""
+        runs = {disk.incarnations.known(node) for other, disk in self.cluster.disks.items() if other != node}
+        return runs == {self._last_runs.get(node)}
 
     def cut(self) -> None:
         nodes = [NodeId(node) for node in self.cluster.disks]
@@ -278,11 +321,11 @@ class Chaos:
             self.cluster.loop.failures.append(task.exception())  # type: ignore[arg-type]
 
 
-def simulate(seed: int, *, elections: bool = False, rot: bool = False) -> History:
+def simulate(seed: int, *, elections: bool = False, rot: bool = False, disks: bool = False) -> History:
     """Live through it. Raises Violation, with the seed that shows it again."""
 
     async def test(cluster: Cluster) -> History:
-        chaos = Chaos(cluster, elections=elections, rot=rot)
+        chaos = Chaos(cluster, elections=elections, rot=rot, disks=disks)
         await chaos.go()
         return chaos.history
 

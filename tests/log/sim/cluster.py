@@ -43,7 +43,7 @@ class Node:
         self.peers = network.peers[self.node_id] = SimPeers(self.node_id, network)
         self.commit = GroupCommit(disk, loop, fsync=cluster.fsync, on_failed=self._reload)
         settings = ReplicationSettings(
-            seed=cluster.random.getrandbits(32), quiet_after=cluster.quiet_after, engine=cluster.engine
+            seed=cluster.random.getrandbits(32), quiet_after=cluster.quiet_after, engine=cluster.engine, meet_ms=0
         )
         self.replication = Replication(self.node_id, self.peers, self.commit, self.clock, settings)
         self.replication.stop_broker = self._stopped
@@ -95,6 +95,10 @@ class Node:
     def is_quiet(self) -> bool:
         """Whether what is stored is what its partition believes: nothing is on its way to the disk."""
         return not self.partition.is_staged and not self.disk.has_staged()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        return self.replica.doubts.is_open or not self.replica.log.is_whole
 
     def append(self, *values: bytes, writes: Sequence[StateWrite] = (), **options: Any) -> Appended:
         records = [Record(i, self.clock.now(), b"key", value) for i, value in enumerate(values)]

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from random import Random
 from threading import Lock
+from typing import Any
 
 from kompat import _native
 from kompat.errors import DamagedBatch, StorageError
+from kompat.log.incarnation import Incarnation, Incarnations
 from kompat.log.memory import MemoryPartition, MemoryStore, Write, _Data
 from kompat.log.store import Rewrite, Run
 from kompat.types import Buffer, LogId, Offset
@@ -57,9 +59,30 @@ class SimPartition(MemoryPartition):
         return list(self._data.bases)
 
 
+class SimIncarnations(Incarnations):
+    """On a simulated disk."""
+
+    def __init__(self, stored: dict[str, Any]) -> None:
+        self.stored = stored
+        super().__init__(None)
+
+    def _load(self) -> Incarnation | None:
+        self._known = dict(self.stored.get("known", {}))
+        self._past = list(self.stored.get("past", []))
+        found: Incarnation | None = self.stored.get("mine")
+        return found
+
+    def _store(self) -> bool:
+        self.stored = {"mine": self.mine, "past": list(self._past), "known": dict(self._known)}
+        return True
+
+
 class SimDisk(MemoryStore):
-    def __init__(self) -> None:
+    def __init__(self, stored: dict[str, Any] | None = None) -> None:
         super().__init__()
+        self._found = stored or {}  # before this run
+        self.incarnations: SimIncarnations = SimIncarnations(self._found)
+        self._saved: tuple[int, dict[str, Any]] | None = None  # a copy that somebody has made: its turns, and the rest
         self.is_full = False
         self.is_gone = False  # the broker that worked here is dead
         self._turns: list[list[Write]] = []
@@ -89,16 +112,44 @@ class SimDisk(MemoryStore):
     def crash(self, random: Random, *, of_machine: bool) -> "SimDisk":
         """What is there after the broker, or its whole machine, has stopped."""
         kept = random.randint(self._synced, len(self._turns)) if of_machine else len(self._turns)
-        left = SimDisk()
+        left = SimDisk(self.incarnations.stored)
+        left._saved = self._saved
         left._turns = self._turns[:kept]
         left._synced = kept
         left.lost_power = of_machine
         self.is_gone = True
         left._logs, self._logs = self._logs, {}
         if kept < len(self._turns):
-            for data in left._logs.values():
-                data.clear()
-            for turn in left._turns:
-                for write in turn:
-                    write()
+            left._replay()
         return left
+
+    def _replay(self) -> None:
+        for data in self._logs.values():
+            data.clear()
+        for turn in self._turns:
+            for write in turn:
+                write()
+
+    # -- somebody is at the data directory, while no broker is -----------------------------------------------------
+    def save(self) -> None:
+        """Copy it, while no broker works there."""
+        self._saved = len(self._turns), self._found
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._turns
+
+    def emptied(self) -> "SimDisk":
+        return SimDisk()
+
+    def put_back(self) -> "SimDisk":
+        """To what was saved, if anything was."""
+        if self._saved is None:
+            return self.emptied()
+        turns, stored = self._saved
+        older = SimDisk(stored)
+        older._saved = self._saved
+        older._turns, older._synced = self._turns[:turns], turns
+        older._logs, self._logs = self._logs, {}
+        older._replay()
+        return older

@@ -1,0 +1,120 @@
+"""Which data directory this is, how often a broker has started in it, and in which ones other brokers were seen.
+
+A directory gets a random id when it is made, and counts its starts. Brokers tell each other both when they meet, and keep
+what they were told. So a broker whose directory was put back to an older state meets somebody who has seen a later start of
+it; it then gives its directory a new id (`renew`), as an emptied one has. Replicas keep the id of the directory that they
+made their promises in (`raft/directory`): under another one they know that these may be lost.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+from typing import NamedTuple
+
+logger = logging.getLogger(__name__)
+
+FILE = "incarnation.json"
+MOST_PAST = 64
+
+
+class Incarnation(NamedTuple):
+    directory: str
+    starts: int
+    run: str  # of the process: the same start is met again when a link was lost
+
+    def follows(self, seen: Incarnation) -> bool:
+        """Whether this may come after what was seen of the same directory before."""
+        return self.starts > seen.starts or (self.starts == seen.starts and self.run == seen.run)
+
+
+class Incarnations:
+    def __init__(self, directory: str | None) -> None:
+        """Begin another run in this directory; None: there is none, and the next run begins with nothing."""
+        self._path = os.path.join(directory, FILE) if directory is not None else None
+        self._known: dict[int, Incarnation] = {}
+        self._past: list[str] = []  # directories that this broker has had before
+        before = self._load()
+        self._is_fresh = before is None  # the directory got its id in this run
+        self.mine = Incarnation(
+            before.directory if before else _new_id(), before.starts + 1 if before else 1, _new_id()
+        )
+        if not self._store():  # what this run promises has to be told from what the one before it has promised
+            self.renew()
+
+    def renew(self) -> None:
+        """The directory does not have what brokers in it have promised: it is another one from now on."""
+        self._note_past(self.mine.directory)
+        self.mine = Incarnation(_new_id(), 1, self.mine.run)
+        self._is_fresh = True
+        self._store()
+
+    def is_set_back(self, seen: Incarnation) -> bool:
+        """Whether another broker has seen this one as it cannot have been before this run."""
+        if seen.directory == self.mine.directory:
+            return not self.mine.follows(seen)
+        if seen.directory in self._past:
+            return False
+        if self._is_fresh:  # it knows already that it has lost what it had there
+            self._note_past(seen.directory)
+            self._store()
+            return False
+        return True
+
+    def _note_past(self, directory: str) -> None:
+        self._past = [*self._past, directory][-MOST_PAST:]
+
+    def known(self, node: int) -> Incarnation | None:
+        """In which incarnation another broker was seen last."""
+        return self._known.get(node)
+
+    def remember(self, node: int, seen: Incarnation) -> None:
+        """Not of one that is set back: it is to hear of what was seen of it before."""
+        known = self._known.get(node)
+        if known != seen and (known is None or known.directory != seen.directory or seen.follows(known)):
+            self._known[node] = seen
+            self._store()
+
+    def _load(self) -> Incarnation | None:
+        if self._path is None or not os.path.exists(self._path):
+            return None
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                found = json.load(file)
+            self._known = {int(node): Incarnation(*seen) for node, seen in found["known"].items()}
+            self._past = list(found["past"])
+            return Incarnation(*found["mine"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("%s cannot be read, the directory counts as a new one: %s", self._path, error)
+            return None
+
+    def _store(self) -> bool:
+        if self._path is None:
+            return True
+        content = json.dumps({"mine": self.mine, "past": self._past, "known": self._known})
+        beside = f"{self._path}.new"
+        try:
+            with open(beside, "w", encoding="utf-8") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, self._path)
+            _sync_directory(os.path.dirname(self._path))
+        except OSError as error:
+            logger.warning("%s cannot be written: %s", self._path, error)
+            return False
+        return True
+
+
+def _new_id() -> str:
+    return secrets.token_hex(16)
+
+
+def _sync_directory(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
