@@ -13,6 +13,8 @@ from kompat import __version__
 from kompat.admin.problems import UNAVAILABLE, Problem
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import Answer
+from kompat.errors import KafkaError
+from kompat.log.manager import Logs
 
 CAUGHT_UP_WITHIN = 1.0  # seconds
 
@@ -54,6 +56,7 @@ async def readiness(call: Call) -> list[Check]:
     checks = [Check(name="broker", ok=True)]
     if call.stopping.is_set():
         checks = [Check(name="broker", ok=False, reason="it is about to stop.")]
+    checks.append(_room(call.services.logs))
     cluster = call.services.cluster
     member = cluster.member
     if member is None:
@@ -67,6 +70,14 @@ async def readiness(call: Call) -> list[Check]:
         _check("metadata", await cluster.reach(cluster.end, CAUGHT_UP_WITHIN), "it has not read all metadata yet."),
     ]
     return checks
+
+
+def _room(logs: Logs) -> Check:
+    try:
+        logs.require_room()
+    except KafkaError as error:
+        return Check(name="disk", ok=False, reason=f"it takes no writes: {error.message}.")
+    return Check(name="disk", ok=True)
 
 
 def _check(name: str, ok: bool, reason: str) -> Check:
@@ -96,7 +107,7 @@ ROUTES = [
     Route(
         method="GET", path="/health/ready", handle=ready, summary="Whether the broker serves clients", tag="health",
         answer=Health, is_open=True,
-        description="In a cluster: it has joined, is in touch with most of the others, and there is a controller.",
+        description="Its disk has room for writes. In a cluster: it has joined, is in touch with most of the others, and there is a controller.",
     ),
     Route(
         method="GET", path="/health", handle=ready, summary="As /health/ready", tag="health", answer=Health, is_open=True,
