@@ -21,6 +21,7 @@ from kompat.security.acls import Kind, Operation
 
 FIRST_VERSION_WITH_CONFIGS = 5
 FIRST_STRICT_VERSION = 6  # by quotas
+PARTITIONS_AT_A_TIME = 100
 
 Asked: TypeAlias = CreateTopicsRequest.CreatableTopic
 Result: TypeAlias = CreateTopicsResponse.CreatableTopicResult
@@ -35,7 +36,8 @@ async def handle(ctx: Context, req: CreateTopicsRequest) -> CreateTopicsResponse
     if mutations.is_counted:
         outcomes |= await _beyond_quota(ctx, wanted, mutations)
         wanted = [new for new in wanted if new.name not in outcomes]
-    outcomes |= await ctx.services.cluster.create_topics(wanted, validate_only=req.validate_only)
+    for some in _at_a_time(wanted):
+        outcomes |= await ctx.services.cluster.create_topics(some, validate_only=req.validate_only)
     settings = _Settings(ctx)
     return CreateTopicsResponse(
         throttle_time_ms=mutations.throttle_ms,
@@ -44,6 +46,21 @@ async def handle(ctx: Context, req: CreateTopicsRequest) -> CreateTopicsResponse
             for name, outcome in outcomes.items()
         ],
     )
+
+
+def _at_a_time(wanted: list[NewTopic]) -> list[list[NewTopic]]:
+    """Topics whose logs are opened in one go; names that come twice have to be seen together."""
+    if len({new.name for new in wanted}) < len(wanted):
+        return [wanted]
+    groups: list[list[NewTopic]] = [[]]
+    partitions = 0
+    for new in wanted:
+        partitions += max(1, new.num_partitions, len(new.assignments))
+        if groups[-1] and partitions > PARTITIONS_AT_A_TIME:
+            groups.append([])
+            partitions = max(1, new.num_partitions, len(new.assignments))
+        groups[-1].append(new)
+    return groups
 
 
 def _denied(ctx: Context, topics: list[Asked]) -> dict[str, KafkaError]:

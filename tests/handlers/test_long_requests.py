@@ -63,6 +63,20 @@ def test_an_api_with_lists_is_cut_or_takes_fewer_items(api: Api[Any, Any]) -> No
     assert MOST_AT_ONCE < MOST_ITEMS
 
 
+async def test_many_partitions_in_a_short_request_are_made_a_hundred_at_a_time(services: Services) -> None:
+    [api] = [api for api in LOADED if api.name == "CreateTopics"]
+    turns: list[float] = []
+    while len(turns) < TRIES and min(turns, default=LONGEST_TURN) >= LONGEST_TURN:
+        names = [f"topic-{len(turns)}-{number}" for number in range(40)]
+        made = api.request.CreatableTopic
+        topics = [made(name=name, num_partitions=50, replication_factor=1) for name in names]
+        request = api.request(topics=topics, timeout_ms=30_000)
+        turns.append(await _longest_turn(services, api, memoryview(encode_request(api.request, 7, request))))
+
+    assert min(turns) < LONGEST_TURN
+    assert all(len(services.cluster.image.topics[name].partitions) == 50 for name in names)
+
+
 async def test_more_items_than_are_let_in_are_refused(services: Services) -> None:
     [api] = [api for api in LOADED if api.name == "DescribeGroups"]
     frame = _frame(api, api.versions.high, api.parts[0], MOST_ITEMS + 1)
