@@ -140,6 +140,21 @@ async def test_who_stops_hands_over_and_does_not_wait_for_brokers_that_are_gone(
     await alone.close()
 
 
+async def test_who_has_no_room_hands_over_to_replicas_in_sync_and_not_again_at_once() -> None:
+    world = World(Copy(ME, TWO, THREE), state(1, 2, 3))
+    world.replica.synced = [ME, THREE]
+    world.moving.hand_over_for_room()
+    world.moving.hand_over_for_room()
+    assert world.replica.given_to == [THREE]
+    await world.close()
+
+    alone = World(Copy(ME, TWO), state(1, 2))
+    alone.replica.synced = [ME]
+    alone.moving.hand_over_for_room()
+    assert alone.replica.given_to == []
+    await alone.close()
+
+
 # -- who keeps the metadata --------------------------------------------------------------------------------------------
 def nodes(*numbers: int) -> list[NodeId]:
     return [NodeId(number) for number in numbers]
