@@ -121,7 +121,7 @@ LARGE = {"messages": [{"value": "x" * 100_000}]}
     [
         ("producer_byte_rate", 18_000, "POST", LARGE),
         ("consumer_byte_rate", 18_000, "GET", None),
-        ("request_percentage", 0.01, "GET", None),
+        ("request_percentage", 0.001, "GET", None),
     ],
 )
 def test_quotas_slow_down_who_comes_by_http(

@@ -79,12 +79,12 @@ async def _coordinator(ctx: Context, key_type: int, key: str) -> FindCoordinator
 
 async def _leader(ctx: Context, key_type: KeyType, key: str) -> Endpoint | None:
     cluster = ctx.services.cluster
-    if cluster.member is None:
-        return this_broker(ctx)
     try:
         topic = await cluster.ensure_internal_topic(HOMES[key_type])
     except KafkaError:  # too few brokers, or no controller
         return None
+    if cluster.member is None:
+        return this_broker(ctx)
     home = LogId(topic.id, home_of(key, len(topic.partitions)))
     await cluster.member.network.until(lambda: _led(ctx, home) is not None, WAIT_SECONDS)
     leader = _led(ctx, home)
