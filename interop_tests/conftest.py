@@ -32,10 +32,31 @@ StartBroker = Callable[..., Broker]
 HostOf = Callable[..., AnyHost]
 
 
+# Files that take minutes begin first: a worker that got one of them last would be the only one at work for that long.
+LONG = (
+    "test_docs",
+    "test_spark",
+    "test_cluster",
+    "test_scale",
+    "test_streams_connect",
+    "test_transactions",
+    "test_groups",
+    "test_cli",
+    "test_admin_java",
+    "test_full_disk",
+    "test_damage",
+    "test_rest_schema",
+    "test_plain_install",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.filterwarnings("default"))
+    items.sort(
+        key=lambda item: next((at for at, name in enumerate(LONG) if item.path.name.startswith(name)), len(LONG))
+    )
 
 
 @pytest.hookimpl(wrapper=True)
