@@ -15,6 +15,7 @@ from interop_tests.support.wait import until
 EXTERNAL_VARIABLE = "KOMPAT_TEST_BOOTSTRAP"
 READY = " ready: kafka "
 LOG_TAIL_LINES = 80
+DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}  # else every new group waits for three seconds, for nobody
 
 
 def free_port() -> int:
@@ -56,7 +57,7 @@ class Broker:
         self.data = str(data or home / "data")
         self.port = free_port()
         self.http_port: int | None = None  # to be set before the start, for a broker with an HTTP door
-        self.settings = dict(settings or {})
+        self.settings = {**DEFAULTS, **(settings or {})}
         self.options: tuple[str, ...] = ()
         self.environment: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
