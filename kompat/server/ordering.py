@@ -31,7 +31,10 @@ class Order:
     def begun(self, key: int, *, has_taken_place: bool) -> None:
         """`has_taken_place`: it has its place in the order of things, and only waits until that is certain."""
         allowed = MAY_FOLLOW.get(key, NOTHING) if has_taken_place else NOTHING
-        self._allowed = self._allowed & allowed if self.count else allowed
+        if not self.count:
+            self._allowed = allowed
+        elif self._allowed is not allowed:
+            self._allowed &= allowed
         self.count += 1
 
     def answered(self) -> None:
