@@ -52,6 +52,9 @@ class Prometheus:
                 env={"PATH": os.environ["PATH"]},
             )
 
+    def close(self) -> None:
+        self._client.close()
+
     def wait_scraping(self, count: int) -> None:
         until(lambda: self._healthy() == count, f"{count} brokers are scraped", seconds=SECONDS)
 
@@ -91,6 +94,7 @@ def scraping(home: Path, targets: Sequence[str]) -> Iterator[Prometheus]:
         prometheus.wait_scraping(len(targets))
         yield prometheus
     finally:
+        prometheus.close()
         process.terminate()
         process.wait(30)
 
