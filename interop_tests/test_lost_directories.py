@@ -1,5 +1,6 @@
 """Data directories that were emptied, or put back to an older state, while another broker is down: nobody goes on without what was acknowledged."""
 
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -86,6 +87,24 @@ def test_a_directory_put_back_to_an_older_state_does_not_count_until_it_has_caug
     shutil.move(older, cluster.brokers[2].data)
 
     check_that_nothing_is_lost(cluster, topic)
+
+
+def test_a_snapshot_of_a_running_broker_does_not_count_until_it_has_caught_up(cluster: Cluster, tmp_path: Path) -> None:
+    snapshot = tmp_path / "snapshot"
+    shutil.copytree(cluster.brokers[2].data, snapshot)
+    steps = steps_of_broker_2(cluster)
+    until(lambda: steps_of_broker_2(cluster) > steps, "broker 3 has heard that broker 2 runs on", seconds=30)
+    topic = acknowledged_by_two(cluster)
+    shutil.rmtree(cluster.brokers[2].data)
+    shutil.move(snapshot, cluster.brokers[2].data)
+
+    check_that_nothing_is_lost(cluster, topic)
+
+
+def steps_of_broker_2(cluster: Cluster) -> int:
+    """As broker 3 will remember them when it is started again."""
+    with open(Path(cluster.brokers[3].data) / "incarnation.json", encoding="utf-8") as file:
+        return int(json.load(file)["known"]["2"][1])
 
 
 def test_an_operator_may_have_the_others_go_on_without_what_is_away(cluster: Cluster) -> None:

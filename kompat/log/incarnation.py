@@ -1,9 +1,10 @@
-"""Which data directory this is, how often a broker has started in it, and in which ones other brokers were seen.
+"""Which data directory this is, how far it has come, and in which ones other brokers were seen.
 
-A directory gets a random id when it is made, and counts its starts. Brokers tell each other both when they meet, and keep
-what they were told. So a broker whose directory was put back to an older state meets somebody who has seen a later start of
-it; it then gives its directory a new id (`renew`), as an emptied one has. Replicas keep the id of the directory that they
-made their promises in (`raft/directory`): under another one they know that these may be lost.
+A directory gets a random id when it is made, and counts steps: one for every start, and one every few seconds while a broker runs
+in it, so that a snapshot of a running one is told from what came after it, too. Brokers tell each other both, and keep what they
+were told. So a broker whose directory was put back to an older state meets somebody who has seen a later step of it; it then gives
+its directory a new id (`renew`), as an emptied one has. Replicas keep the id of the directory that they made their promises in
+(`raft/directory`): under another one they know that these may be lost.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import logging
 import os
 import secrets
+import threading
 from typing import NamedTuple
 
 logger = logging.getLogger(__name__)
@@ -22,34 +24,43 @@ MOST_PAST = 64
 
 class Incarnation(NamedTuple):
     directory: str
-    starts: int
-    run: str  # of the process: the same start is met again when a link was lost
+    steps: int
+    run: str  # of the process: the same step is met again when a link was lost
 
     def follows(self, seen: Incarnation) -> bool:
         """Whether this may come after what was seen of the same directory before."""
-        return self.starts > seen.starts or (self.starts == seen.starts and self.run == seen.run)
+        return self.steps > seen.steps or (self.steps == seen.steps and self.run == seen.run)
 
 
 class Incarnations:
     def __init__(self, directory: str | None) -> None:
         """Begin another run in this directory; None: there is none, and the next run begins with nothing."""
         self._path = os.path.join(directory, FILE) if directory is not None else None
+        self._lock = threading.Lock()  # of `mine` and of the file: steps are written by a worker thread
         self._known: dict[int, Incarnation] = {}
         self._past: list[str] = []  # directories that this broker has had before
         before = self._load()
         self._is_fresh = before is None  # the directory got its id in this run
-        self.mine = Incarnation(
-            before.directory if before else _new_id(), before.starts + 1 if before else 1, _new_id()
-        )
+        self.mine = Incarnation(before.directory if before else _new_id(), before.steps + 1 if before else 1, _new_id())
         if not self._store():  # what this run promises has to be told from what the one before it has promised
             self.renew()
 
     def renew(self) -> None:
         """The directory does not have what brokers in it have promised: it is another one from now on."""
-        self._note_past(self.mine.directory)
-        self.mine = Incarnation(_new_id(), 1, self.mine.run)
-        self._is_fresh = True
-        self._store()
+        with self._lock:
+            self._note_past(self.mine.directory)
+            self.mine = Incarnation(_new_id(), 1, self.mine.run)
+            self._is_fresh = True
+            self._write(self.mine)
+
+    def step(self) -> bool:
+        """The broker has run on for a while; whether that is written, with what was seen of others. It waits for the disk."""
+        with self._lock:
+            after = self.mine._replace(steps=self.mine.steps + 1)
+            is_written = self._write(after)
+            if is_written:  # nobody hears of a step that the disk may not know after a crash
+                self.mine = after
+        return is_written
 
     def is_set_back(self, seen: Incarnation) -> bool:
         """Whether another broker has seen this one as it cannot have been before this run."""
@@ -73,8 +84,12 @@ class Incarnations:
     def remember(self, node: int, seen: Incarnation) -> None:
         """Not of one that is set back: it is to hear of what was seen of it before."""
         known = self._known.get(node)
-        if known != seen and (known is None or known.directory != seen.directory or seen.follows(known)):
-            self._known[node] = seen
+        if known is not None and known.directory == seen.directory and not seen.follows(known):
+            return
+        self._known[node] = seen
+        if (
+            known is None or known.run != seen.run or known.directory != seen.directory
+        ):  # else it is written with the next step
             self._store()
 
     def _load(self) -> Incarnation | None:
@@ -91,9 +106,13 @@ class Incarnations:
             return None
 
     def _store(self) -> bool:
+        with self._lock:
+            return self._write(self.mine)
+
+    def _write(self, mine: Incarnation) -> bool:
         if self._path is None:
             return True
-        content = json.dumps({"mine": self.mine, "past": self._past, "known": self._known})
+        content = json.dumps({"mine": mine, "past": self._past, "known": dict(self._known)})
         beside = f"{self._path}.new"
         try:
             with open(beside, "w", encoding="utf-8") as file:

@@ -1,7 +1,8 @@
 """What brokers tell each other of themselves and of each other, before any Raft message passes between them.
 
 Each says in which incarnation of its data directory it is, and in which it has seen the other before. A broker whose directory
-was put back to an older state hears so before it can vote for the one that knows.
+was put back to an older state hears so before it can vote for the one that knows. While they are linked they go on to say how far
+they have come: the later they have seen each other, the more recent a copy is noticed.
 """
 
 from __future__ import annotations
@@ -73,6 +74,11 @@ class Meetings:
         told = {"me": self._incarnations.mine, "you": self._incarnations.known(node), "asks": asks}
         self._peers.send_raft(node, MEETING, json.dumps(told).encode(), ())
 
+    def tell_all(self) -> None:
+        """Those who are met hear how far this broker has come."""
+        for node in self._met:
+            self._tell(node, asks=False)
+
     def receive(self, sender: NodeId, message: bytes) -> None:
         try:
             told = json.loads(message)
@@ -84,8 +90,7 @@ class Meetings:
         if seen is not None and self._incarnations.is_set_back(seen):
             self._incarnations.renew()
             self.on_set_back(sender)
-            for node in self._met:
-                self._tell(node, asks=False)
+            self.tell_all()
         self._incarnations.remember(sender, theirs)
         if asks:
             self._tell(sender, asks=False)

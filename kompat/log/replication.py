@@ -40,6 +40,7 @@ from kompat.types import Buffer, LeaderEpoch, Millis, NodeId, RaftIndex
 logger = logging.getLogger(__name__)
 
 LOOK_TICKS = 5  # between two looks at how far followers are
+STEP_TICKS = 50  # between two steps of the data directory
 CHANCE_SECONDS = 0.15  # for one that campaigns, before the next does
 HEARTBEATS, REPLIES = b"\0", b"\1"
 HAS_LOST = b""  # a header: the sender's disk has lost entries that it had acknowledged
@@ -167,11 +168,18 @@ class Replication:
         except RaftPanic as panic:
             self.stop_broker(str(panic))
         self._ticks += 1
+        if self._ticks % STEP_TICKS == 0:
+            self.spawn(self._step())
         if self._ticks % LOOK_TICKS == 0:
             now = self.now()
             for replica in self._by_key.values():
                 if replica.is_leading and not replica.group.quiet:
                     replica.look_at_followers(now)
+
+    async def _step(self) -> None:
+        """Others are to know a later state of this broker's data directory than any copy of it that was made before."""
+        if await self._loop.run_in_executor(None, self._commit.incarnations.step):
+            self._meetings.tell_all()
 
     def wake(self, replica: ReplicaCore) -> None:
         self._woken[replica] = None

@@ -1,4 +1,4 @@
-"""Data directories: which one it is, how often a broker has begun in it, and who notices that it was put back to an older state."""
+"""Data directories: which one it is, how far it has come, and who notices that it was put back to an older state."""
 
 import json
 import shutil
@@ -11,10 +11,10 @@ from kompat.types import NodeId
 ME, OTHER = NodeId(1), NodeId(2)
 
 
-def test_a_directory_keeps_its_id_and_counts_its_starts(tmp_path: Path) -> None:
+def test_a_directory_keeps_its_id_and_counts_its_steps(tmp_path: Path) -> None:
     first, second = Incarnations(str(tmp_path)), Incarnations(str(tmp_path))
     assert first.mine.directory == second.mine.directory
-    assert (first.mine.starts, second.mine.starts) == (1, 2)
+    assert (first.mine.steps, second.mine.steps) == (1, 2)
     assert first.mine.run != second.mine.run
 
 
@@ -51,6 +51,39 @@ def test_what_was_put_back_is_noticed_by_whoever_has_seen_a_later_start(tmp_path
     assert Incarnations(str(tmp_path)).is_set_back(put_back.mine)
 
 
+def test_a_snapshot_of_a_running_broker_is_noticed_by_whoever_has_seen_a_later_step(tmp_path: Path) -> None:
+    running = Incarnations(str(tmp_path))
+    snapshot = tmp_path / "snapshot.json"
+    shutil.copy(tmp_path / FILE, snapshot)
+    assert running.step()
+    seen = running.mine
+    assert not Incarnations(str(tmp_path)).is_set_back(seen)  # after a crash nothing is missing
+    shutil.copy(snapshot, tmp_path / FILE)
+
+    assert Incarnations(str(tmp_path)).is_set_back(seen)
+
+
+def test_a_step_that_cannot_be_written_is_not_told(tmp_path: Path) -> None:
+    running = Incarnations(str(tmp_path))
+    before = running.mine
+    (tmp_path / f"{FILE}.new").mkdir()
+
+    assert not running.step()
+    assert running.mine == before
+
+
+def test_steps_of_others_are_kept_with_the_next_step_of_its_own(tmp_path: Path) -> None:
+    other = Incarnations(None).mine
+    keeps = Incarnations(str(tmp_path))
+    keeps.remember(OTHER, other)
+    keeps.remember(OTHER, other._replace(steps=7))
+    assert keeps.known(OTHER) == other._replace(steps=7)
+
+    assert keeps.step()
+
+    assert Incarnations(str(tmp_path)).known(OTHER) == other._replace(steps=7)
+
+
 def test_the_same_run_is_met_again_after_a_link_was_lost(tmp_path: Path) -> None:
     mine = Incarnations(str(tmp_path))
     assert not mine.is_set_back(mine.mine)
@@ -58,7 +91,7 @@ def test_the_same_run_is_met_again_after_a_link_was_lost(tmp_path: Path) -> None
 
 def test_what_was_seen_is_not_replaced_by_what_came_before_it(tmp_path: Path) -> None:
     other = Incarnations(None).mine
-    later = other._replace(starts=5, run="later")
+    later = other._replace(steps=5, run="later")
     keeps = Incarnations(str(tmp_path))
     keeps.remember(OTHER, later)
     keeps.remember(OTHER, other)
@@ -106,7 +139,7 @@ def test_who_is_set_back_hears_of_it_before_anybody_is_met(tmp_path: Path) -> No
     meeting.on_set_back, meeting.on_met = (lambda _: events.append("set back")), lambda _: events.append("met")
     before = mine.mine
 
-    told = {"me": Incarnations(None).mine, "you": before._replace(starts=9, run="later"), "asks": False}
+    told = {"me": Incarnations(None).mine, "you": before._replace(steps=9, run="later"), "asks": False}
     meeting.receive(OTHER, json.dumps(told).encode())
 
     assert events == ["set back", "met"]

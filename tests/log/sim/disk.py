@@ -72,8 +72,8 @@ class SimIncarnations(Incarnations):
         found: Incarnation | None = self.stored.get("mine")
         return found
 
-    def _store(self) -> bool:
-        self.stored = {"mine": self.mine, "past": list(self._past), "known": dict(self._known)}
+    def _write(self, mine: Incarnation) -> bool:
+        self.stored = {"mine": mine, "past": list(self._past), "known": dict(self._known)}
         return True
 
 
