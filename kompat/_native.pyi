@@ -7,6 +7,9 @@ class BatchError(Exception):
 
     args: tuple[int, str, list[int]]
 
+class BatchTooLarge(BatchError):  # noqa: N818 (it says what is the case)
+    """It unpacks to more than the limit."""
+
 class Facts:
     """What one pass over a batch's records found."""
 
@@ -43,6 +46,11 @@ def whole_batches(data: Buffer) -> int:
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes: ...
 def decompress(codec: int, data: Buffer, limit: int) -> bytes: ...
 def check_batch(batch: Buffer, require_keys: bool, limit: int, names: HeaderNames) -> Facts: ...
+def refused_records(
+    batch: Buffer, limit: int, require_keys: bool, times: tuple[int, int] | None, most: int
+) -> tuple[int, bool, list[tuple[int, int | None]]]:
+    """How many, whether some for their times, and the first `most`: each one's place and its timestamp, None where it lacks a key."""
+
 def find_by_timestamp(batch: Buffer, timestamp: int, limit: int) -> tuple[int, int] | None: ...
 def read_records(
     batch: Buffer, limit: int, names: HeaderNames | None = None

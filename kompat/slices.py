@@ -3,19 +3,25 @@
     async for name in sliced(names):
         answer.append(look_up(name))
 
+What cannot be cut, because it is one call of the native module, which works without the interpreter's lock, is done `aside`.
+
 No request may hold the loop for more than 10 ms. A slice is shorter than that, because what is done with one item also takes its time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import TypeVar
 
 SLICE_SECONDS = 0.004
 
 T = TypeVar("T")
+
+# Few, because each may unpack a batch of 128 MiB. All brokers of a process share them: they have no state.
+_aside = ThreadPoolExecutor(2, "kompat-aside")
 
 
 class Slice:
@@ -43,3 +49,8 @@ async def sliced(items: Iterable[T], seconds: float = SLICE_SECONDS) -> AsyncIte
         if current.is_over:
             await current.pause()
         yield item
+
+
+async def aside(work: Callable[[], T]) -> T:
+    """What it comes to in a worker thread. It must look at nothing that the event loop changes meanwhile."""
+    return await asyncio.get_running_loop().run_in_executor(_aside, work)

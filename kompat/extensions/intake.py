@@ -27,7 +27,7 @@ from kompat.log.intake import Costly, Diverted, Prepared, StateWrite
 from kompat.log.partition import Partition
 from kompat.log.validation import InvalidRecordsError, RefusedRecord, Writable
 from kompat.protocol.records import BatchHeader, Record, empty_batch, iterate, keep_records, read_header
-from kompat.slices import Slice, sliced
+from kompat.slices import Slice, aside, sliced
 from kompat.types import Millis, Offset
 
 USED = b"x"  # a state that tells that there are others of extensions: most partitions never have any
@@ -80,7 +80,9 @@ class PartitionIntake:
         prepared: Prepared | None = None,
         is_patient: bool = False,
     ) -> Diverted | None:
-        looks = _prepared_looks(prepared) or _looks(batch, header, named, is_patient=is_patient)
+        looks = _prepared_looks(prepared) or _looks(
+            batch, header, named, is_patient=is_patient, is_long=prepared is not None
+        )
         diverted = self._heed(batch, header, named, base_offset, now, looks)
         if not self.lanes.is_on:
             return diverted
@@ -208,8 +210,10 @@ def _look(record: Record) -> Look:
         return Look(record, None, error, None)
 
 
-def _looks(batch: Writable, header: BatchHeader, named: int, *, is_patient: bool) -> Iterator[Look]:
+def _looks(batch: Writable, header: BatchHeader, named: int, *, is_patient: bool, is_long: bool) -> Iterator[Look]:
     """Of the records that ask for something. Raises Costly where it takes long and somebody is patient."""
+    if is_patient and is_long:
+        raise Costly(lambda: _prepare(batch, header, named))
     turn = Slice()
     for record in iterate(batch, headers.NAMES):
         if is_patient and turn.is_over:
@@ -219,7 +223,7 @@ def _looks(batch: Writable, header: BatchHeader, named: int, *, is_patient: bool
 
 async def _prepare(batch: Writable, header: BatchHeader, named: int) -> Prepared:
     looks = []
-    async for record in sliced(iterate(batch, headers.NAMES)):
+    async for record in sliced(await aside(lambda: iterate(batch, headers.NAMES))):
         look = _look(record)
         if look.asked is not None and (look.asked.delay is not None or look.asked.deliver_at is not None):
             look = look._replace(packed=pack(record, header.compression))

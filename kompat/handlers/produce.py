@@ -8,27 +8,25 @@ for the request's time-out; acks=1 for this broker's log. Who came to the wrong 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kompat.errors import ErrorCode, KafkaError, ProtocolError
+from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers import leadership
 from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.later import Later
 from kompat.handlers.produce_order import refusal
+from kompat.handlers.produce_reply import ALL, UNKNOWN_OFFSET, Reply, refused_partition
 from kompat.handlers.transactional_produce import Guard, admit, is_part
-from kompat.log.commit import Pending
 from kompat.log.intake import Costly, Prepared
-from kompat.log.partition import Appended, Origin, Partition
-from kompat.log.validation import InvalidRecordsError
+from kompat.log.partition import Origin, Partition
 from kompat.protocol.produce import (
     PartitionData,
     PartitionResponse,
     ProduceRequest,
     ProduceResponse,
-    RecordError,
     TopicData,
     TopicResponse,
     decode_produce_request,
@@ -36,11 +34,10 @@ from kompat.protocol.produce import (
 )
 from kompat.protocol.records import HEADER_SIZE, read_header
 from kompat.security.acls import Kind, Operation
+from kompat.slices import Slice, sliced
 from kompat.types import ZERO_UUID
 
 VALID_ACKS = (-1, 0, 1)
-ALL = -1
-UNKNOWN_OFFSET = -1
 # In a batch's header, so that these need not be read from it twice: the lower byte of its attributes.
 ATTRIBUTES_AT = 22
 TRANSACTIONAL, CODEC, ZSTD = 0x10, 0x07, 4
@@ -132,31 +129,39 @@ async def _admitted(ctx: Context, transactional_id: str, partition: Partition, r
 def _append_all(
     ctx: Context, req: ProduceRequest, refused: Refused
 ) -> Coroutine[Any, Any, ProduceResponse | None] | Later[ProduceResponse | None] | ProduceResponse | None:
-    reply = _Reply(ctx, req)
+    reply = Reply(ctx, req)
     put_off: list[_PutOff] = []
+    turn = Slice()
     for topic in req.topic_data:
         responses: list[PartitionResponse] = []
         for data in topic.partition_data:
             refusal = refused.get((topic.name, topic.topic_id, data.index)) if refused else None
-            try:
-                responses.append(
-                    reply.refused(topic, data.index, refusal) if refusal else _append(ctx, req, topic, data, reply)
-                )
-            except Costly as costly:
-                put_off.append(_PutOff(topic, data, costly, _guard(ctx, topic, data), responses, len(responses)))
-                responses.append(
-                    PartitionResponse(data.index, ErrorCode.NONE, UNKNOWN_OFFSET, UNKNOWN_OFFSET, UNKNOWN_OFFSET)
-                )
+            costly = None
+            if refusal:
+                responses.append(reply.refused(topic, data.index, refusal))
+                continue
+            if (
+                not put_off and not turn.is_over
+            ):  # else what comes behind it waits, too: it may be of the same partition
+                try:
+                    responses.append(_append(ctx, req, topic, data, reply))
+                    continue
+                except Costly as found:
+                    costly = found
+            put_off.append(_PutOff(topic, data, costly, _guard(ctx, topic, data), responses, len(responses)))
+            responses.append(
+                PartitionResponse(data.index, ErrorCode.NONE, UNKNOWN_OFFSET, UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+            )
         reply.response.responses.append(TopicResponse(topic.name, topic.topic_id, responses))
     return _append_later(ctx, req, reply, put_off) if put_off else reply.when_committed()
 
 
 class _PutOff(NamedTuple):
-    """A batch that is looked at in steps before it is appended."""
+    """A batch that takes long, or comes behind those that did."""
 
     topic: TopicData
     data: PartitionData
-    costly: Costly
+    costly: Costly | None
     guard: Guard | None
     responses: list[PartitionResponse]  # where its own belongs
     place: int
@@ -164,18 +169,39 @@ class _PutOff(NamedTuple):
 
 def _guard(ctx: Context, topic: TopicData, data: PartitionData) -> Guard | None:
     """Its transaction may end meanwhile."""
-    header = read_header(data.records or b"")
-    return Guard(_partition(ctx, topic, data.index), header.producer_id) if header.is_transactional else None
+    records = data.records
+    if records is None or len(records) < HEADER_SIZE or not records[ATTRIBUTES_AT] & TRANSACTIONAL:
+        return None
+    with suppress(KafkaError):  # it is refused when its turn comes
+        return Guard(_partition(ctx, topic, data.index), read_header(records).producer_id)
+    return None
 
 
 async def _append_later(
-    ctx: Context, req: ProduceRequest, reply: _Reply, put_off: Sequence[_PutOff]
+    ctx: Context, req: ProduceRequest, reply: Reply, put_off: Sequence[_PutOff]
 ) -> ProduceResponse | None:
-    for each in put_off:
-        prepared = await each.costly.prepare()
-        each.responses[each.place] = _append(ctx, req, each.topic, each.data, reply, prepared, each.guard)
+    async for each in sliced(put_off):
+        prepared: Prepared | KafkaError | None = None
+        costly = each.costly
+        while True:
+            if costly is not None:
+                prepared = await _prepared(costly)
+            try:
+                response = _append(ctx, req, each.topic, each.data, reply, prepared, each.guard)
+            except Costly as found:  # its records may take long, and then their headers
+                costly = found
+            else:
+                each.responses[each.place] = response
+                break
     outcome = reply.when_committed()
     return await outcome if isinstance(outcome, Later) else outcome
+
+
+async def _prepared(costly: Costly) -> Prepared | KafkaError:
+    try:
+        return await costly.prepare()
+    except KafkaError as error:
+        return error
 
 
 def _append(
@@ -183,8 +209,8 @@ def _append(
     req: ProduceRequest,
     topic: TopicData,
     data: PartitionData,
-    reply: _Reply,
-    prepared: Prepared | None = None,
+    reply: Reply,
+    prepared: Prepared | KafkaError | None = None,
     guard: Guard | None = None,
 ) -> PartitionResponse:
     """Raises Costly, unless it is `prepared` for that."""
@@ -198,6 +224,8 @@ def _append(
             replica.require_in_sync()
         if guard is not None:
             guard.check()
+        if isinstance(prepared, KafkaError):
+            raise prepared
         appended = partition.append(records, prepared=prepared, is_patient=True)
         if replica is not None:
             appended.pending = replica.spread(appended.pending)
@@ -241,139 +269,10 @@ def _partition(ctx: Context, topic: TopicData, index: int) -> Partition:
     raise leadership.wrong_broker(ctx, known, index)
 
 
-class _UnderWay(NamedTuple):
-    """An append whose end the answer waits for."""
-
-    topic: TopicData
-    response: PartitionResponse
-    pending: Pending
-    partition: Partition
-    header: memoryview  # of its batch
-
-
-class _Reply(Later[ProduceResponse | None]):
-    """The answer to one request, due when every append under way has ended, or when time is up; with acks=0 there is none.
-
-    That is waited for all the same: what comes behind it on the connection is to find its records.
-    """
-
-    __slots__ = ("_acks", "_ctx", "_is_replicated", "_seconds", "_timer", "_under_way", "_waiting", "response")
-
-    def __init__(self, ctx: Context, req: ProduceRequest) -> None:
-        super().__init__()
-        self.response = ProduceResponse([])
-        self._ctx = ctx
-        self._acks = req.acks
-        self._seconds = req.timeout_ms / 1000
-        self._under_way: list[_UnderWay] = []
-        self._waiting = 0
-        self._is_replicated = False  # it waits for others, and so may have to wait for ever
-        self._timer: asyncio.TimerHandle | None = None
-
-    def started(
-        self, topic: TopicData, partition: Partition, records: memoryview, appended: Appended
-    ) -> PartitionResponse:
-        response = PartitionResponse(
-            partition.index,
-            ErrorCode.NONE,
-            appended.base_offset,
-            appended.log_append_time,
-            appended.log_start_offset,
-        )
-        pending = appended.written
-        if self._acks == ALL and appended.pending is not pending:
-            pending = appended.pending
-            self._is_replicated = True
-        self._under_way.append(_UnderWay(topic, response, pending, partition, records[:HEADER_SIZE]))
-        return response
-
-    def refused(
-        self, topic: TopicData, index: int, error: KafkaError, log_start_offset: int = UNKNOWN_OFFSET
-    ) -> PartitionResponse:
-        response = _refused(index, error, log_start_offset)
-        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            self._point_out(topic, response)
-        return response
-
-    def _point_out(self, topic: TopicData, response: PartitionResponse) -> None:
-        leader = leadership.current_leader(self._ctx, topic.name, topic.topic_id, response.index)
-        if leader is not None:
-            response.current_leader = leader
-            known = {each.node_id for each in self.response.node_endpoints}
-            if leader.leader_id not in known:
-                found = leadership.endpoints(self._ctx, [leader])
-                self.response.node_endpoints = [*self.response.node_endpoints, *found]
-
-    def when_committed(self) -> Later[ProduceResponse | None] | ProduceResponse | None:
-        # Partitions with one replica share the turn's Pending, so there is mostly one to wait for.
-        pendings = {id(each.pending): each.pending for each in self._under_way if not each.pending.is_done}
-        if not pendings:
-            return self._settled()
-        self._waiting = len(pendings)
-        for pending in pendings.values():
-            pending.add_done_callback(self._one_ended)
-        if self._is_replicated and not self.is_done:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._time_out)
-        return self
-
-    def _one_ended(self, _: Pending) -> None:
-        self._waiting -= 1
-        if self._waiting == 0 and not self.is_done:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._settle()
-
-    def _time_out(self) -> None:
-        """What is under way may still be committed; nobody waits for it any more."""
-        if not self.is_done:
-            self._settle()
-
-    def _settle(self) -> None:
-        try:
-            response = self._settled()
-        except ProtocolError as error:
-            self.set_exception(error)
-        else:
-            self.set_result(response)
-
-    def _settled(self) -> ProduceResponse | None:
-        """Raises ProtocolError."""
-        for topic, response, pending, partition, header in self._under_way:
-            if not pending.is_done:
-                response.refuse(ErrorCode.REQUEST_TIMED_OUT, "")
-            elif pending.error is not None:
-                refusal(partition, header, pending.error)  # so that those behind it come after it
-                response.refuse(pending.error.code, pending.error.message)
-                if pending.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    self._point_out(topic, response)
-        if self._acks == 0:
-            _close_on_error(self.response)
-            return None
-        return self.response
-
-
-def _refused(index: int, error: KafkaError, log_start_offset: int = UNKNOWN_OFFSET) -> PartitionResponse:
-    response = PartitionResponse(index, error.code, UNKNOWN_OFFSET, UNKNOWN_OFFSET, UNKNOWN_OFFSET)
-    response.error_message = error.message or None
-    if isinstance(error, InvalidRecordsError):
-        response.log_start_offset = log_start_offset
-        response.record_errors = [RecordError(e.batch_index, e.message) for e in error.record_errors]
-    return response
-
-
-def _close_on_error(response: ProduceResponse) -> None:
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            if partition.error_code != ErrorCode.NONE:
-                raise ProtocolError(
-                    f"produce with acks=0 to {topic.name}-{partition.index} failed: {ErrorCode(partition.error_code).name}"
-                )
-
-
 def failure(req: ProduceRequest, error: KafkaError) -> ProduceResponse:
     return ProduceResponse(
         [
-            TopicResponse(t.name, t.topic_id, [_refused(p.index, error) for p in t.partition_data])
+            TopicResponse(t.name, t.topic_id, [refused_partition(p.index, error) for p in t.partition_data])
             for t in req.topic_data
         ]
     )

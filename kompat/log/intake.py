@@ -32,11 +32,11 @@ class Prepared(NamedTuple):
     batch: Writable
     header: BatchHeader
     named: int
-    found: object
+    found: object  # None: it has not looked yet
 
 
 class Costly(Exception):  # noqa: N818 - it is no error, but another way
-    """To decide on the batch takes longer than others can wait. `prepare` looks at it in steps; with the outcome it is to be appended."""
+    """To decide on the batch takes longer than others can wait. `prepare` looks at it in steps or in a thread, and may find it wrong; with the outcome it is to be appended."""
 
     def __init__(self, prepare: Callable[[], Awaitable[Prepared]]) -> None:
         super().__init__()

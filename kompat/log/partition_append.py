@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log import checkpoint, recovery, validation
 from kompat.log.commit import Pending, all_of
-from kompat.log.intake import Prepared, StateWrite
+from kompat.log.intake import Costly, Prepared, StateWrite
 from kompat.log.partition_core import CHECKPOINT_EVERY, TIME_INDEX_EVERY, LogCore
 from kompat.log.producers import PastBatch
 from kompat.log.results import Appended, Origin
 from kompat.log.store import Entry, EntryKind
 from kompat.log.validation import Writable
-from kompat.protocol.records import HEADER_SIZE, NO_NAMES, BatchHeader, ControlType, is_same, stamp
+from kompat.protocol.records import HEADER_SIZE, NO_NAMES, BatchHeader, ControlType, TooLargeError, is_same, stamp
+from kompat.slices import aside
 from kompat.types import NO_TIMESTAMP, Buffer, LeaderEpoch, Millis, Offset, RaftIndex
 
 _DATA: Final = EntryKind.DATA
@@ -35,7 +38,7 @@ class Appending(LogCore):
     ) -> Appended:
         """Judge, stamp in place and stage one batch, and states along. Its bytes are the log's from here on. Raises KafkaError.
 
-        `is_patient`: raises Costly where its headers take long, and is asked again with what was `prepared`.
+        `is_patient`: raises Costly where its records or their headers take long, and is asked again with what was `prepared`.
         """
         if self.is_dropped or self.replica is not None or self.is_internal:
             self._check_open(origin)
@@ -43,7 +46,9 @@ class Appending(LogCore):
         marker = heeded = None
         also: Sequence[Pending] = ()
         if origin is Origin.CLIENT:
-            batch, header, named = self._judged(records, now) if prepared is None else prepared[:3]
+            batch, header, named = (
+                self._judged(records, now, is_patient=is_patient) if prepared is None else prepared[:3]
+            )
             if header.producer_id >= 0:
                 past = self._admit(header)
                 if past is not None and not self._is_another(past, batch, header):
@@ -76,10 +81,18 @@ class Appending(LogCore):
             committed = all_of([committed, *also])
         return Appended(base, entry.last_offset, Millis(append_time), state.log_start_offset, committed, turn)
 
-    def _judged(self, records: Writable, now: Millis) -> tuple[Writable, BatchHeader, int]:
+    def _judged(self, records: Writable, now: Millis, *, is_patient: bool) -> tuple[Writable, BatchHeader, int]:
         intake, config = self.intake, self.config
         names = intake.names if intake is not None and config.kompat_extensions_enable else NO_NAMES
-        return validation.prepare(*validation.single_batch(records), config, now, names)
+        batch, header = validation.single_batch(records)
+        prepare = partial(validation.prepare, batch, header, config, now, names)
+        if not is_patient:
+            return prepare()
+        limit = validation.most_at_once(header, config)
+        if len(batch) <= limit:
+            with suppress(TooLargeError):
+                return prepare(limit)
+        raise Costly(lambda: _aside(prepare))
 
     def _note_producer(self, entry: Entry, marker: tuple[ControlType, int] | None) -> None:
         if marker is None:
@@ -212,3 +225,7 @@ class Appending(LogCore):
         start = self.state.log_start_offset
         # Kafka answers the batch's own time here, also where the topic keeps the records' times.
         return Appended(past.base_offset, past.last_offset, past.timestamp, start, pending, written)
+
+
+async def _aside(prepare: Callable[[], tuple[Writable, BatchHeader, int]]) -> Prepared:
+    return Prepared(*await aside(prepare), None)

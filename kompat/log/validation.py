@@ -14,7 +14,7 @@ from struct import Struct
 
 from kompat.config.topic import TopicConfig
 from kompat.errors import ErrorCode, KafkaError
-from kompat.protocol.compression import Compression
+from kompat.protocol.compression import DECOMPRESSED_LIMIT, Compression
 from kompat.protocol.records import (
     HEADER_SIZE,
     NO_NAMES,
@@ -22,13 +22,13 @@ from kompat.protocol.records import (
     Facts,
     HeaderNames,
     check_batch,
-    iterate,
     read_header,
     recompress,
+    refused_records,
     set_log_append_time,
     set_max_timestamp,
 )
-from kompat.types import NO_TIMESTAMP, Millis
+from kompat.types import Millis
 
 Writable = memoryview | bytearray
 
@@ -49,6 +49,9 @@ _CODECS = {
     "lz4": Compression.LZ4,
     "zstd": Compression.ZSTD,
 }
+# Bytes before compression that are judged, and those that are packed anew, within two milliseconds.
+_JUDGED_AT_ONCE = 4 * 1024 * 1024
+_PACKED_AT_ONCE = 128 * 1024
 _ERRORS_TOLD = 100  # of one batch: an answer must not be larger than the question
 
 
@@ -101,17 +104,29 @@ def _batch_end(records: Writable, pos: int) -> int | None:
     return end if end <= len(records) else None
 
 
+def most_at_once(header: BatchHeader, config: TopicConfig) -> int:
+    """How many bytes, before compression, a batch may have for `prepare` to be no matter of a worker thread."""
+    if config.compression_type == "producer" or codec_of(config, header.compression) == header.compression:
+        return _JUDGED_AT_ONCE
+    return _PACKED_AT_ONCE
+
+
 def prepare(
-    batch: Writable, header: BatchHeader, config: TopicConfig, now: Millis, names: HeaderNames = NO_NAMES
+    batch: Writable,
+    header: BatchHeader,
+    config: TopicConfig,
+    now: Millis,
+    names: HeaderNames = NO_NAMES,
+    limit: int = DECOMPRESSED_LIMIT,
 ) -> tuple[Writable, BatchHeader, int]:
     """Judge a client's batch and bring it into the form that the topic's settings demand. Raises KafkaError.
 
-    Also tells which of these names some record has a header of.
+    Also tells which of these names some record has a header of. TooLargeError: it unpacks to more than `limit`, and nothing was done.
     """
     size = len(batch)
     if size > config.max_message_bytes:
         raise _too_large(size, config)
-    facts = check_batch(batch, names=names)
+    facts = check_batch(batch, names=names, limit=limit)
     if (
         header.record_count != header.last_offset_delta + 1
         or header.record_count <= 0
@@ -208,19 +223,16 @@ def _refuse_claim(header: BatchHeader) -> None:
 
 def _refuse_records(batch: Writable, config: TopicConfig, now: Millis) -> None:
     """Find the records at fault. There may be none: a record without a timestamp has none that could be wrong."""
-    code, errors, count = ErrorCode.INVALID_RECORD, [], 0
     low, high = now - config.message_timestamp_before_max_ms, now + config.message_timestamp_after_max_ms
-    judges_time = config.message_timestamp_type == "CreateTime"
-    for index, record in enumerate(iterate(batch)):
-        if config.compact and record.key is None:
-            reason = "records of a compacted topic must have a key"
-        elif judges_time and record.timestamp != NO_TIMESTAMP and not low <= record.timestamp <= high:
-            reason = f"timestamp {record.timestamp} is not within [{low}, {high}]"
-            code = ErrorCode.INVALID_TIMESTAMP
-        else:
-            continue
-        count += 1
-        if count <= _ERRORS_TOLD:
-            errors.append(RefusedRecord(index, reason))
-    if errors:
+    times = (low, high) if config.message_timestamp_type == "CreateTime" else None
+    count, has_wrong_time, first = refused_records(batch, require_keys=config.compact, times=times, most=_ERRORS_TOLD)
+    if count:
+        errors = [RefusedRecord(index, _reason(timestamp, low, high)) for index, timestamp in first]
+        code = ErrorCode.INVALID_TIMESTAMP if has_wrong_time else ErrorCode.INVALID_RECORD
         raise InvalidRecordsError(code, f"{count} of the batch's records were refused: {errors[0].message}", errors)
+
+
+def _reason(timestamp: int | None, low: int, high: int) -> str:
+    if timestamp is None:
+        return "records of a compacted topic must have a key"
+    return f"timestamp {timestamp} is not within [{low}, {high}]"

@@ -94,9 +94,15 @@ class RecordError(KafkaError):
         self.indices = indices
 
 
+class TooLargeError(KafkaError):
+    """A batch that unpacks to more than the limit: of its records nothing is known."""
+
+
 def refusal(error: _native.BatchError) -> KafkaError:
     """The error that the client hears for what the native module found."""
     code, message, indices = error.args
+    if isinstance(error, _native.BatchTooLarge):
+        return TooLargeError(ErrorCode(code), message)
     if indices:
         return RecordError(ErrorCode(code), message, indices)
     return KafkaError(ErrorCode(code), message)
@@ -161,6 +167,16 @@ def check_batch(
     """
     try:
         return _native.check_batch(batch, require_keys, limit, names)
+    except _native.BatchError as error:
+        raise refusal(error) from None
+
+
+def refused_records(
+    batch: Buffer, *, require_keys: bool, times: tuple[int, int] | None, most: int
+) -> tuple[int, bool, list[tuple[int, int | None]]]:
+    """How many lack a key or have a time out of bounds, whether some have, and the first `most`: place and time (None: no key)."""
+    try:
+        return _native.refused_records(batch, DECOMPRESSED_LIMIT, require_keys, times, most)
     except _native.BatchError as error:
         raise refusal(error) from None
 

@@ -6,43 +6,25 @@ Times are those of the thread, and the best of some tries: what a busy machine d
 from __future__ import annotations
 
 import asyncio
-import gc
 import struct
-import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kompat.broker import Broker
-from kompat.config.load import load
-from kompat.handlers import APIS
 from kompat.handlers.base import Api
 from kompat.handlers.parts import Cut
 from kompat.handlers.services import Services
 from kompat.protocol.codec import encode_request
 from kompat.protocol.messages.schema import Field, Struct
-from kompat.server.dispatch import Client, Dispatcher, Exchange
+from kompat.server.dispatch import Dispatcher, Exchange
 from kompat.server.long_requests import MOST_AT_ONCE, MOST_ITEMS
+from tests.handlers.turns import CLIENT, LOADED, LONGEST_TURN, TRIES, longest_turn, services
 from tests.server.support import NO_SERVICES
 
-CLIENT = Client("127.0.0.1", "127.0.0.1:9092-127.0.0.1:5000", ("127.0.0.1", 9092))
+__all__ = ["services"]
+
 MANY = 10_000
-LONGEST_TURN = 0.02  # seconds; in one go, most of the same requests take from 0.02 to 1.0
-TRIES = 3
-LOADED = [api.load() if hasattr(api, "load") else api for api in APIS]
 CUT = [pytest.param(api, cut, id=f"{api.name}-{cut.asked}") for api in LOADED for cut in api.parts]
-
-
-@pytest.fixture
-async def services(tmp_path: Path) -> AsyncIterator[Services]:
-    settings = {"port": "0", "data": ":memory:", "auto.create.topics.enable": "false"}
-    broker = Broker(load(settings, environ={}))
-    try:
-        yield await broker._build_services()
-    finally:
-        await broker.stop()
 
 
 @pytest.mark.parametrize(("api", "cut"), CUT)
@@ -51,7 +33,7 @@ async def test_a_long_list_lets_others_have_their_turns(services: Services, api:
     frame = _frame(api, version, cut, MANY)
     turns: list[float] = []
     while len(turns) < TRIES and min(turns, default=LONGEST_TURN) >= LONGEST_TURN:
-        turns.append(await _longest_turn(services, api, frame))
+        turns.append(await longest_turn(services, api, frame))
 
     assert min(turns) < LONGEST_TURN
 
@@ -71,7 +53,7 @@ async def test_many_partitions_in_a_short_request_are_made_a_hundred_at_a_time(s
         made = api.request.CreatableTopic
         topics = [made(name=name, num_partitions=50, replication_factor=1) for name in names]
         request = api.request(topics=topics, timeout_ms=30_000)
-        turns.append(await _longest_turn(services, api, memoryview(encode_request(api.request, 7, request))))
+        turns.append(await longest_turn(services, api, memoryview(encode_request(api.request, 7, request))))
 
     assert min(turns) < LONGEST_TURN
     assert all(len(services.cluster.image.topics[name].partitions) == 50 for name in names)
@@ -100,25 +82,6 @@ def test_a_fetch_of_more_bytes_than_are_let_in_is_refused_before_it_is_decoded(
 
     assert answer is None or not isinstance(answer, Exchange)
     assert "no error answer" not in caplog.text
-
-
-async def _longest_turn(services: Services, api: Api[Any, Any], frame: memoryview) -> float:
-    dispatcher = Dispatcher([api], services)
-    gc.collect()
-    gc.disable()
-    try:
-        longest, begun = 0.0, time.thread_time()
-        answer = dispatcher.dispatch(CLIENT, frame)
-        while True:
-            longest = max(longest, time.thread_time() - begun)
-            if not isinstance(answer, Exchange) or answer.is_settled:
-                break
-            begun = time.thread_time()
-            await asyncio.sleep(0)
-    finally:
-        gc.enable()
-    assert not isinstance(answer, Exchange) or answer.answer is not None
-    return longest
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------

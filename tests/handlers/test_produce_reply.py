@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.later import Later
-from kompat.handlers.produce import _Reply
+from kompat.handlers.produce_reply import Reply
 from kompat.log.commit import Pending
 from kompat.log.partition import Appended, Partition
 from kompat.protocol.produce import ProduceRequest, ProduceResponse, TopicData, TopicResponse
@@ -30,7 +30,7 @@ def reply(
     """To a request whose batches have these promises: committed, and written."""
     cluster = SimpleNamespace(member=None, topic=lambda _: None)
     ctx = cast("Context", SimpleNamespace(services=SimpleNamespace(cluster=cluster)))
-    made = _Reply(ctx, ProduceRequest(None, acks, timeout_ms, []))
+    made = Reply(ctx, ProduceRequest(None, acks, timeout_ms, []))
     responses = [
         made.started(
             TOPIC,

@@ -21,6 +21,8 @@ const ZSTD: u8 = 4;
 
 /// Scratch space larger than this is given back after use.
 const KEPT_SCRATCH: usize = 4 << 20;
+/// Unpacked bytes that take no more than some tenths of a millisecond.
+const SHORT: usize = 1 << 20;
 const FIRST_GUESS: usize = 64 << 10;
 
 thread_local! {
@@ -56,13 +58,13 @@ fn decompress_into(codec: u8, data: &[u8], out: &mut Vec<u8>, limit: usize) -> O
         ZSTD => zstd::decompress(data, out, limit),
         _ => Err(Fault::unknown_codec(codec)),
     }?;
-    if out.len() > limit { Err(too_large(limit)) } else { Ok(()) }
+    if out.len() > limit { Err(Fault::too_large(limit)) } else { Ok(()) }
 }
 
 /// Make room for more output; refuse once `limit` is reached.
 fn grow(out: &mut Vec<u8>, packed: usize, limit: usize) -> Outcome<()> {
     if out.len() > limit {
-        return Err(too_large(limit));
+        return Err(Fault::too_large(limit));
     }
     let wanted = out.len().max(packed.saturating_mul(3)).max(FIRST_GUESS);
     // One byte above the limit is enough to see that it was passed.
@@ -71,10 +73,6 @@ fn grow(out: &mut Vec<u8>, packed: usize, limit: usize) -> Outcome<()> {
         out.reserve_exact(room);
     }
     Ok(())
-}
-
-fn too_large(limit: usize) -> Fault {
-    Fault::invalid(format!("the batch decompresses to more than {limit} bytes"))
 }
 
 fn damaged(codec: &str, reason: impl std::fmt::Display) -> Fault {
@@ -90,6 +88,23 @@ pub fn is_long(codec: u8, packed: usize) -> bool {
         _ => 8 << 10,
     };
     packed > most
+}
+
+/// Do what unpacks up to `limit` bytes, without the GIL where it turns out to be long: a few kilobytes may unpack to a hundred megabytes.
+pub fn unpacking<T: Send>(
+    py: Python<'_>,
+    is_long: bool,
+    limit: usize,
+    work: impl Send + Sync + Fn(usize) -> Outcome<T>,
+) -> Outcome<T> {
+    let may_be_longer = !is_long && limit > SHORT;
+    if may_be_longer {
+        match work(SHORT) {
+            Err(fault) if fault.is_too_large => {}
+            outcome => return outcome,
+        }
+    }
+    detached_if(py, is_long || may_be_longer, || work(limit))
 }
 
 /// Compress `data`; without a level, the codec's default.
@@ -127,7 +142,7 @@ fn decompress<'py>(
     if codec == NONE {
         return Ok(PyBytes::new(py, data));
     }
-    let unpacked = detached_if(py, is_long(codec, data.len()), || {
+    let unpacked = unpacking(py, is_long(codec, data.len()), limit, |limit| {
         let mut out = Vec::new();
         decompress_into(codec, data, &mut out, limit).map(|()| out)
     })?;

@@ -2,7 +2,7 @@
 
 use snap::raw::{Decoder, Encoder, decompress_len};
 
-use super::{damaged, too_large};
+use super::damaged;
 use crate::fault::{Fault, Outcome};
 
 const MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
@@ -37,7 +37,7 @@ fn chunk(packed: &[u8], out: &mut Vec<u8>, limit: usize) -> Outcome<()> {
     let length = decompress_len(packed).map_err(|error| damaged("snappy", error))?;
     let start = out.len();
     if length > limit - start {
-        return Err(too_large(limit));
+        return Err(Fault::too_large(limit));
     }
     // Nothing can unpack to more than 64 bytes for 3 (a copy element): a length beyond that is a lie, not worth the memory.
     if length / 22 > packed.len() + 1 {

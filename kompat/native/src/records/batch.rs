@@ -1,7 +1,9 @@
 //! The batch's header, as far as a walk over its records needs it, and the walk itself.
 
+use pyo3::prelude::*;
+
 use super::varint::Cursor;
-use crate::compression::{NONE, is_long, with_decompressed};
+use crate::compression::{NONE, is_long, unpacking, with_decompressed};
 use crate::fault::{Fault, Outcome};
 
 pub const HEADER_SIZE: usize = 61;
@@ -99,6 +101,22 @@ impl<'a> Batch<'a> {
         // A compacted batch may have lost all its records; then there is no compressed stream either.
         let codec = if payload.is_empty() && self.record_count == 0 { NONE } else { self.codec() };
         with_decompressed(codec, payload, limit, work)
+    }
+
+    /// The same for work that needs the GIL, which is let go of while much is unpacked.
+    pub fn with_payload_of<T>(
+        &self,
+        py: Python<'_>,
+        limit: usize,
+        work: impl FnOnce(&[u8]) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let payload = &self.bytes[HEADER_SIZE..];
+        if self.codec() == NONE || payload.is_empty() {
+            return self.with_payload(limit, work);
+        }
+        let unpacked =
+            unpacking(py, self.is_long(), limit, |limit| self.with_payload(limit, |payload| Ok(payload.to_vec())))?;
+        work(&unpacked)
     }
 
     /// Visit every record, and insist that they are as many and as long as was declared.

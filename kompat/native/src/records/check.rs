@@ -124,7 +124,7 @@ fn walk(batch: &Batch<'_>, payload: &[u8], require_keys: bool, names: &HeaderNam
     })?;
     if !keyless.is_empty() {
         let message = "records of a compacted topic must have a key".to_string();
-        return Err(Fault { code: INVALID_RECORD, message, records: keyless });
+        return Err(Fault::new(INVALID_RECORD, message, keyless));
     }
     Ok(Facts {
         max_timestamp: batch.base_timestamp.wrapping_add(max_delta),
@@ -132,6 +132,38 @@ fn walk(batch: &Batch<'_>, payload: &[u8], require_keys: bool, names: &HeaderNam
         min_timestamp: batch.base_timestamp.wrapping_add(min_delta),
         null_key_index,
         named,
+    })
+}
+
+const NO_TIMESTAMP: i64 = -1;
+
+/// The records without a key, where keys are required, and those whose times are not within the bounds.
+pub fn refused(
+    batch: &Batch<'_>,
+    limit: usize,
+    require_keys: bool,
+    times: Option<(i64, i64)>,
+    most: usize,
+) -> Outcome<(usize, bool, Vec<(u32, Option<i64>)>)> {
+    batch.with_payload(limit, |payload| {
+        let (mut count, mut has_wrong_time, mut first) = (0, false, Vec::new());
+        batch.walk(payload, |index, record| {
+            let own = batch.timestamp(record.timestamp_delta);
+            let wrong = if require_keys && record.key.is_none() {
+                None
+            } else if times.is_some_and(|(low, high)| own != NO_TIMESTAMP && !(low..=high).contains(&own)) {
+                has_wrong_time = true;
+                Some(own)
+            } else {
+                return Ok(Walk::On);
+            };
+            count += 1;
+            if first.len() < most {
+                first.push((index, wrong));
+            }
+            Ok(Walk::On)
+        })?;
+        Ok((count, has_wrong_time, first))
     })
 }
 

@@ -8,6 +8,7 @@ mod varint;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::compression::unpacking;
 use crate::python::{Bytes, detached_if};
 use batch::Batch;
 use check::{Facts, HeaderNames};
@@ -43,7 +44,23 @@ fn check_batch(
     let bytes = Bytes::of(batch)?;
     let batch = Batch::parse(bytes.as_slice())?;
     let names = names.get();
-    Ok(detached_if(py, batch.is_long(), || check::facts(&batch, require_keys, limit, names))?)
+    Ok(unpacking(py, batch.is_long(), limit, |limit| check::facts(&batch, require_keys, limit, names))?)
+}
+
+/// What records a topic refuses: how many, whether some of them for their times, and the first `most` of them: each one's place and its
+/// timestamp, or None where it lacks a key.
+#[pyfunction]
+fn refused_records(
+    py: Python<'_>,
+    batch: &Bound<'_, PyAny>,
+    limit: usize,
+    require_keys: bool,
+    times: Option<(i64, i64)>,
+    most: usize,
+) -> PyResult<(usize, bool, Vec<(u32, Option<i64>)>)> {
+    let bytes = Bytes::of(batch)?;
+    let batch = Batch::parse(bytes.as_slice())?;
+    Ok(unpacking(py, batch.is_long(), limit, |limit| check::refused(&batch, limit, require_keys, times, most))?)
 }
 
 /// The first record at or after `timestamp` as (offset, timestamp), or None.
@@ -56,7 +73,7 @@ fn find_by_timestamp(
 ) -> PyResult<Option<(i64, i64)>> {
     let bytes = Bytes::of(batch)?;
     let batch = Batch::parse(bytes.as_slice())?;
-    Ok(detached_if(py, batch.is_long(), || check::find(&batch, timestamp, limit))?)
+    Ok(unpacking(py, batch.is_long(), limit, |limit| check::find(&batch, timestamp, limit))?)
 }
 
 /// Every record of a batch, or those with a header of these names, as (offset, timestamp, key, value, headers).
@@ -89,6 +106,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
     module.add_function(wrap_pyfunction!(whole_batches, module)?)?;
     module.add_function(wrap_pyfunction!(check_batch, module)?)?;
+    module.add_function(wrap_pyfunction!(refused_records, module)?)?;
     module.add_function(wrap_pyfunction!(find_by_timestamp, module)?)?;
     module.add_function(wrap_pyfunction!(read_records, module)?)?;
     module.add_function(wrap_pyfunction!(write_records, module)?)

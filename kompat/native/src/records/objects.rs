@@ -19,7 +19,7 @@ pub fn read<'py>(
 ) -> PyResult<Bound<'py, PyList>> {
     let records = PyList::empty(py);
     let mut failure = None;
-    batch.with_payload(limit, |payload| {
+    batch.with_payload_of(py, limit, |payload| {
         batch.walk(payload, |_, record| {
             if names.is_some_and(|names| names.find(&record) == 0) {
                 return Ok(Walk::On);

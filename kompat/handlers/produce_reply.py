@@ -1,0 +1,155 @@
+"""The answer to a Produce request: it waits for all of its appends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from kompat.errors import ErrorCode, KafkaError, ProtocolError
+from kompat.handlers import leadership
+from kompat.handlers.base import Context
+from kompat.handlers.later import Later
+from kompat.handlers.produce_order import refusal
+from kompat.log.commit import Pending
+from kompat.log.partition import Appended, Partition
+from kompat.log.validation import InvalidRecordsError
+from kompat.protocol.produce import (
+    PartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+    RecordError,
+    TopicData,
+)
+from kompat.protocol.records import HEADER_SIZE
+
+ALL = -1
+UNKNOWN_OFFSET = -1
+
+
+class _UnderWay(NamedTuple):
+    """An append whose end the answer waits for."""
+
+    topic: TopicData
+    response: PartitionResponse
+    pending: Pending
+    partition: Partition
+    header: memoryview  # of its batch
+
+
+class Reply(Later[ProduceResponse | None]):
+    """The answer to one request, due when every append under way has ended, or when time is up; with acks=0 there is none.
+
+    That is waited for all the same: what comes behind it on the connection is to find its records.
+    """
+
+    __slots__ = ("_acks", "_ctx", "_is_replicated", "_seconds", "_timer", "_under_way", "_waiting", "response")
+
+    def __init__(self, ctx: Context, req: ProduceRequest) -> None:
+        super().__init__()
+        self.response = ProduceResponse([])
+        self._ctx = ctx
+        self._acks = req.acks
+        self._seconds = req.timeout_ms / 1000
+        self._under_way: list[_UnderWay] = []
+        self._waiting = 0
+        self._is_replicated = False  # it waits for others, and so may have to wait for ever
+        self._timer: asyncio.TimerHandle | None = None
+
+    def started(
+        self, topic: TopicData, partition: Partition, records: memoryview, appended: Appended
+    ) -> PartitionResponse:
+        response = PartitionResponse(
+            partition.index,
+            ErrorCode.NONE,
+            appended.base_offset,
+            appended.log_append_time,
+            appended.log_start_offset,
+        )
+        pending = appended.written
+        if self._acks == ALL and appended.pending is not pending:
+            pending = appended.pending
+            self._is_replicated = True
+        self._under_way.append(_UnderWay(topic, response, pending, partition, records[:HEADER_SIZE]))
+        return response
+
+    def refused(
+        self, topic: TopicData, index: int, error: KafkaError, log_start_offset: int = UNKNOWN_OFFSET
+    ) -> PartitionResponse:
+        response = refused_partition(index, error, log_start_offset)
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._point_out(topic, response)
+        return response
+
+    def _point_out(self, topic: TopicData, response: PartitionResponse) -> None:
+        leader = leadership.current_leader(self._ctx, topic.name, topic.topic_id, response.index)
+        if leader is not None:
+            response.current_leader = leader
+            known = {each.node_id for each in self.response.node_endpoints}
+            if leader.leader_id not in known:
+                found = leadership.endpoints(self._ctx, [leader])
+                self.response.node_endpoints = [*self.response.node_endpoints, *found]
+
+    def when_committed(self) -> Later[ProduceResponse | None] | ProduceResponse | None:
+        # Partitions with one replica share the turn's Pending, so there is mostly one to wait for.
+        pendings = {id(each.pending): each.pending for each in self._under_way if not each.pending.is_done}
+        if not pendings:
+            return self._settled()
+        self._waiting = len(pendings)
+        for pending in pendings.values():
+            pending.add_done_callback(self._one_ended)
+        if self._is_replicated and not self.is_done:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._time_out)
+        return self
+
+    def _one_ended(self, _: Pending) -> None:
+        self._waiting -= 1
+        if self._waiting == 0 and not self.is_done:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._settle()
+
+    def _time_out(self) -> None:
+        """What is under way may still be committed; nobody waits for it any more."""
+        if not self.is_done:
+            self._settle()
+
+    def _settle(self) -> None:
+        try:
+            response = self._settled()
+        except ProtocolError as error:
+            self.set_exception(error)
+        else:
+            self.set_result(response)
+
+    def _settled(self) -> ProduceResponse | None:
+        """Raises ProtocolError."""
+        for topic, response, pending, partition, header in self._under_way:
+            if not pending.is_done:
+                response.refuse(ErrorCode.REQUEST_TIMED_OUT, "")
+            elif pending.error is not None:
+                refusal(partition, header, pending.error)  # so that those behind it come after it
+                response.refuse(pending.error.code, pending.error.message)
+                if pending.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    self._point_out(topic, response)
+        if self._acks == 0:
+            _close_on_error(self.response)
+            return None
+        return self.response
+
+
+def refused_partition(index: int, error: KafkaError, log_start_offset: int = UNKNOWN_OFFSET) -> PartitionResponse:
+    response = PartitionResponse(index, error.code, UNKNOWN_OFFSET, UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+    response.error_message = error.message or None
+    if isinstance(error, InvalidRecordsError):
+        response.log_start_offset = log_start_offset
+        response.record_errors = [RecordError(e.batch_index, e.message) for e in error.record_errors]
+    return response
+
+
+def _close_on_error(response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code != ErrorCode.NONE:
+                raise ProtocolError(
+                    f"produce with acks=0 to {topic.name}-{partition.index} failed: {ErrorCode(partition.error_code).name}"
+                )
