@@ -17,7 +17,7 @@ from kompat.cluster.moving import Moving
 from kompat.cluster.network import Linking, Network
 from kompat.cluster.replicas import Replica, Replication
 from kompat.cluster.state import Address, Broker, ClusterState, PartitionState
-from kompat.errors import ErrorCode, KafkaError, PeerError, StorageError
+from kompat.errors import ErrorCode, KafkaError, PeerError
 from kompat.log import raft_states
 from kompat.log.partition import Partition
 from kompat.types import Buffer, LeaderEpoch, LogId, NodeId
@@ -54,6 +54,10 @@ class Owner(Metadata, Protocol):
 
     @property
     def image(self) -> ClusterState: ...
+
+    def require_room(self) -> None:
+        """Raises KAFKA_STORAGE_ERROR while the disk takes no records. The metadata's own log is let in for longer."""
+        ...
 
     def partition_state(self, log_id: LogId) -> PartitionState | None: ...
 
@@ -122,8 +126,8 @@ class Member:
         while True:
             await asyncio.sleep(LOOK_FOR_ROOM)
             try:
-                self._owner.log.store.require_room()
-            except StorageError:
+                self._owner.require_room()
+            except KafkaError:
                 self.moving.hand_over_for_room()
 
     async def _rebalance(self, seconds: float) -> None:

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 RETRY = 0.5  # seconds
 AT_ONCE = 8  # partitions that are changed at a time: each may copy a log
 TURN = 10.0  # seconds, after which another one may
+GIVEN_WITHIN = 2.0  # seconds: Raft has given up on a lead that is not gone by then
 
 
 class Moving:
@@ -44,7 +45,9 @@ class Moving:
         self._tasks: dict[LogId, asyncio.Task[None]] = {}
         self._towards: dict[LogId, Sequence[NodeId]] = {}  # what each of them works for
         self._room = asyncio.Semaphore(AT_ONCE)
-        self._handed: dict[Replica, float] = {}  # for want of room here: when
+        self._handed: dict[
+            Replica, tuple[float, LeaderEpoch]
+        ] = {}  # for want of room here: when, and led in which epoch
         self._is_closed = False
 
     async def close(self) -> None:
@@ -159,13 +162,15 @@ class Moving:
                 return
 
     def hand_over_for_room(self) -> None:
-        """This broker takes no writes: let others lead what they can. Not the same again at once, should they have no room, too."""
+        """This broker takes no writes: let others lead what they can. What has come back is not given away at once: the others
+        may have no room, too."""
         now = asyncio.get_running_loop().time()
-        self._handed = {replica: at for replica, at in self._handed.items() if now - at < TURN}
+        self._handed = {replica: (at, epoch) for replica, (at, epoch) in self._handed.items() if now - at < TURN}
         for replica, others in self._shared():
             able = [node for node in others if node in replica.in_sync()]
-            if able and replica not in self._handed:
-                self._handed[replica] = now
+            at, epoch = self._handed.get(replica, (-TURN, replica.epoch))
+            if able and now - at >= (GIVEN_WITHIN if replica.epoch == epoch else TURN):
+                self._handed[replica] = now, replica.epoch
                 _give(replica, random.choice(able))  # noqa: S311 - only spreads load
 
     def _shared(self) -> list[tuple[Replica, list[NodeId]]]:

@@ -213,13 +213,16 @@ class ClusterService(SettingsView):
     def topics(self) -> Collection[Topic]:
         return self.image.topics.values()
 
+    def require_room(self) -> None:
+        self._logs.require_room()
+
     # -- topics ----------------------------------------------------------------------------------------------------
     async def create_topics(
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False, by_owner: bool = False
     ) -> dict[str, Topic | KafkaError]:
         """Each is created or refused on its own. With `validate_only` the topics that would be created. `by_owner`: internal
         topics may be among them."""
-        self._logs.require_room()
+        self.require_room()
         ided = [(new, uuid4()) for new in wanted]
         start = random.randrange(1 << 16)  # noqa: S311 - only spreads load
         outcomes = await self.run(
@@ -286,7 +289,7 @@ class ClusterService(SettingsView):
     async def create_partitions(
         self, wanted: Sequence[MorePartitions], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        self._logs.require_room()
+        self.require_room()
         start = random.randrange(1 << 16)  # noqa: S311 - only spreads load
         return await self.run(
             lambda machine: machine.create_partitions(wanted, start=start, down=self._down, validate_only=validate_only)

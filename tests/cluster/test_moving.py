@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import pytest
+
 from kompat.cluster.controller import Controller
 from kompat.cluster.membership import MOST_VOTERS, choose_voters
 from kompat.cluster.moving import Moving
@@ -153,6 +155,23 @@ async def test_who_has_no_room_hands_over_to_replicas_in_sync_and_not_again_at_o
     alone.moving.hand_over_for_room()
     assert alone.replica.given_to == []
     await alone.close()
+
+
+async def test_a_lead_that_did_not_go_is_given_again_sooner_than_one_that_has_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kompat.cluster.moving.GIVEN_WITHIN", 0.0)
+    world = World(Copy(ME, TWO), state(1, 2))
+    world.moving.hand_over_for_room()
+    world.replica.given_to.clear()  # Raft has given it up
+    world.moving.hand_over_for_room()
+    assert world.replica.given_to == [TWO]
+
+    world.replica.given_to.clear()
+    world.replica.epoch = LeaderEpoch(3)  # another has led meanwhile, and has no room, too
+    world.moving.hand_over_for_room()
+    assert world.replica.given_to == []
+    await world.close()
 
 
 # -- who keeps the metadata --------------------------------------------------------------------------------------------
