@@ -17,6 +17,7 @@ from kompat.cluster.records import (
     ClusterCreated,
     ClusterRecord,
     ConfigsSet,
+    DirectoryReplaced,
     PartitionsCreated,
     ProducerIdsAllocated,
     TopicCreated,
@@ -48,6 +49,7 @@ class ClusterMachine:
         yield ClusterCreated(state.cluster_id)
         yield ProducerIdsAllocated(state.next_producer_id)
         yield from (BrokerRegistered(broker) for broker in state.brokers.values())
+        yield from (DirectoryReplaced(node, logs) for node, logs in state.replaced.items())
         yield from (TopicCreated(topic) for topic in state.topics.values())
         yield from (ConfigsSet(resource, found) for resource, found in state.configs.items())
         yield from scram_users.records_of(state)

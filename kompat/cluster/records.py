@@ -14,7 +14,7 @@ from uuid import UUID
 from kompat.cluster import acls, quotas, scram_users
 from kompat.cluster.state import Address, Broker, ClusterState, PartitionState, Resource, ResourceType, Topic
 from kompat.errors import UnknownRecord
-from kompat.types import LeaderEpoch, NodeId
+from kompat.types import LeaderEpoch, LogId, NodeId
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,17 @@ class BrokerUnregistered:
     def change(self, state: ClusterState) -> None:
         if state.brokers.pop(self.node_id, None) is not None:
             state.replace_directory(self.node_id)  # it may come back with another one, and nobody could tell
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryReplaced:
+    """In snapshots, for what registrations say in a log: the replicas that a broker had in a data directory that is gone."""
+
+    node_id: NodeId
+    logs: frozenset[LogId]
+
+    def change(self, state: ClusterState) -> None:
+        state.replaced[self.node_id] = self.logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +130,7 @@ ClusterRecord = (
     ClusterCreated
     | BrokerRegistered
     | BrokerUnregistered
+    | DirectoryReplaced
     | TopicCreated
     | PartitionsCreated
     | PartitionAssigned
@@ -170,6 +182,18 @@ def _read_broker(value: Mapping[str, Any]) -> BrokerRegistered:
     return BrokerRegistered(Broker(NodeId(value["id"]), value["rack"], kafka, peer, listeners, directory))
 
 
+def _write_replaced(record: DirectoryReplaced) -> dict[str, Any]:
+    topics: dict[str, list[int]] = {}
+    for log in sorted(record.logs, key=lambda each: each.key):
+        topics.setdefault(log.topic_id.hex, []).append(log.partition)
+    return {"id": record.node_id, "topics": topics}
+
+
+def _read_replaced(value: Mapping[str, Any]) -> DirectoryReplaced:
+    logs = (LogId(UUID(topic), index) for topic, found in value["topics"].items() for index in found)
+    return DirectoryReplaced(NodeId(value["id"]), frozenset(logs))
+
+
 def _write_assigned(record: PartitionAssigned) -> dict[str, Any]:
     written: dict[str, Any] = {"topic": record.topic_id.hex, "index": record.index, "replicas": record.replicas}
     return (
@@ -207,6 +231,7 @@ _KINDS: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]], Callable[[Ma
         lambda r: {"id": r.node_id},
         lambda v: BrokerUnregistered(NodeId(v["id"])),
     ),
+    "directory-replaced": (DirectoryReplaced, _write_replaced, _read_replaced),
     "topic": (TopicCreated, _write_topic, _read_topic),
     "partitions": (
         PartitionsCreated,

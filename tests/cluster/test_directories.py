@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from kompat.cluster.machine import ClusterMachine
 from kompat.cluster.records import BrokerRegistered, BrokerUnregistered, ClusterCodec, TopicCreated
 from kompat.cluster.state import Broker, ClusterState, PartitionState, Topic
 from kompat.types import LeaderEpoch, LogId, NodeId
@@ -58,3 +59,21 @@ def test_the_directory_is_written_down() -> None:
     codec = ClusterCodec()
     for broker in (Broker(ME, directory="a"), Broker(ME)):
         assert codec.decode(*codec.encode(BrokerRegistered(broker))) == BrokerRegistered(broker)
+
+
+def test_a_snapshot_of_the_metadata_knows_what_a_broker_may_have_had() -> None:
+    codec, machine, copy = ClusterCodec(), ClusterMachine(), ClusterMachine()
+    for record in (
+        BrokerRegistered(Broker(ME, directory="a")),
+        TopicCreated(topic(1)),
+        BrokerRegistered(Broker(ME, directory="b")),
+        TopicCreated(topic(2)),
+    ):
+        machine.apply(record)
+
+    for each in machine.snapshot():
+        copy.apply(codec.decode(*codec.encode(each)))
+
+    assert copy.state == machine.state
+    assert not copy.state.may_found(ME, "b", log(1))
+    assert copy.state.may_found(ME, "b", log(2))
