@@ -7,6 +7,7 @@ whose name its owner points at the broker (DNS rebinding) is, to the browser, th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ LOCAL = "localhost"
 HEALTH = "/health"
 OTHER_SITES = ("cross-site", "same-site")
 LOOKS = ("GET", "HEAD")
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)(?:%[\w.%-]+)?\]|([\w.-]+))(?::[0-9]*)?", re.ASCII)
 
 
 class Sites:
@@ -49,7 +51,7 @@ class Sites:
         if not (_is_address(name) or self.is_known(name)):
             raise Problem(
                 MISDIRECTED,
-                f"This broker does not go by the name {name[:100]!r}. Where it should, {ALLOWED} has to list the name.",
+                f"This broker does not go by the name {(name or host)[:100]!r}. Where it should, {ALLOWED} has to list the name.",
                 name="unknown-host",
             )
 
@@ -117,10 +119,9 @@ def is_health(path: str) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """Without the port."""
-    if host.startswith("["):
-        return _plain(host[1:].partition("]")[0])
-    return _plain(host.partition(":")[0])
+    """Without the port; empty where it is not a host: what others might read as another name is not read as one of ours."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else _plain(found[1] or found[2])
 
 
 def _plain(name: str) -> str:
@@ -130,7 +131,7 @@ def _plain(name: str) -> str:
 def _is_address(name: str) -> bool:
     """Nobody can point an address elsewhere."""
     try:
-        ip_address(name.partition("%")[0])
+        ip_address(name)
     except ValueError:
         return False
     return True
