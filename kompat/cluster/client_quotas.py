@@ -22,6 +22,7 @@ from kompat.security.quotas import (
     Entity,
     Meters,
 )
+from kompat.slices import sliced
 
 if TYPE_CHECKING:
     from kompat.clock import Clock
@@ -115,8 +116,12 @@ class ClientQuotas:
         return self._clock.monotonic() * 1000
 
     # -- changing quotas -------------------------------------------------------------------------------------------
-    def find(self, components: Sequence[Component], *, is_strict: bool) -> list[tuple[Entity, Mapping[str, float]]]:
-        return quotas.find(self._cluster.image.quotas, components, is_strict=is_strict)
+    async def find(
+        self, components: Sequence[Component], *, is_strict: bool
+    ) -> list[tuple[Entity, Mapping[str, float]]]:
+        matches = quotas.matching(components, is_strict=is_strict)
+        known = list(self._cluster.image.quotas.items())
+        return [(entity, limits) async for entity, limits in sliced(known) if matches(entity)]
 
     async def alter(self, wanted: Sequence[QuotaChange], *, validate_only: bool = False) -> list[KafkaError | None]:
         """Each entity is changed or refused on its own; outcomes in the order asked."""

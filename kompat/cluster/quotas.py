@@ -114,18 +114,17 @@ class Component:
     match: str | None = None
 
 
-def find(
-    quotas: Limits, components: Sequence[Component], *, is_strict: bool
-) -> list[tuple[Entity, Mapping[str, float]]]:
-    """Entities that all components match; those with further parts too, unless it `is_strict`."""
+def matching(components: Sequence[Component], *, is_strict: bool) -> Callable[[Entity], bool]:
+    """Whether all components match an entity; one with further parts too, unless it `is_strict`."""
     _check_components(components)
     tests = [_test(component) for component in components]
-    return [
-        (entity, found)
-        for entity, found in quotas.items()
-        if all(any(test(part) for part in entity) for test in tests)
-        and not (is_strict and len(entity) != len(components))
-    ]
+
+    def matches(entity: Entity) -> bool:
+        return all(any(test(part) for part in entity) for test in tests) and not (
+            is_strict and len(entity) != len(components)
+        )
+
+    return matches
 
 
 def _check_components(components: Sequence[Component]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from kompat.cluster import configs, describe, names
 from kompat.cluster.describe import ConfigEntry
@@ -70,12 +70,14 @@ class SettingsView:
             )
         return describe.broker_entries(self._config)
 
-    def config_resources(self, types: Collection[ResourceType]) -> list[Resource]:
+    def config_resources(self, types: Collection[ResourceType]) -> Iterator[Resource]:
         """The resources of these types that have settings; topics and brokers always do."""
-        found = [Resource(ResourceType.TOPIC, name) for name in self.image.topics]
-        found += [Resource(ResourceType.BROKER, str(node)) for node in self.image.brokers]
-        found += [each for each in self.image.configs if each.type is not ResourceType.BROKER]
-        return [each for each in found if each.type in types]
+        if ResourceType.TOPIC in types:
+            yield from (Resource(ResourceType.TOPIC, name) for name in list(self.image.topics))
+        if ResourceType.BROKER in types:
+            yield from [Resource(ResourceType.BROKER, str(node)) for node in self.image.brokers]
+        others = set(types) - {ResourceType.BROKER}
+        yield from [each for each in self.image.configs if each.type in others]
 
     def groups_with_settings(self) -> list[str]:
         return [each.name for each in self.image.configs if each.type is ResourceType.GROUP]

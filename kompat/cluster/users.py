@@ -102,10 +102,7 @@ class Users:
             else self._stand_ins.of(mechanism, user, self._known, self._cluster.metadata_offset)
         )
 
-    def describe(self, names: Sequence[str] | None) -> dict[str, Mapping[Mechanism, Credential] | KafkaError]:
-        """Of the users asked for, or of all."""
-        if not names:
-            return {name: self.credentials(name) for name in self.names()}
+    def describe(self, names: Sequence[str]) -> dict[str, Mapping[Mechanism, Credential] | KafkaError]:
         return {name: self._described(name, names.count(name)) for name in dict.fromkeys(names)}
 
     def _described(self, name: str, count: int) -> Mapping[Mechanism, Credential] | KafkaError:

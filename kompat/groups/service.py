@@ -252,6 +252,9 @@ class GroupService:
     async def fetch_offsets(self, request: FetchRequest) -> tuple[TopicOffsets, ...]:
         return await self._at_home(request.group_id, lambda m: m.fetch_offsets(request))
 
+    async def committed_topics(self, request: FetchRequest) -> tuple[FetchedTopic, ...]:
+        return await self._at_home(request.group_id, lambda m: m.committed_topics(request))
+
     async def delete_offsets(self, group_id: str, topics: Iterable[FetchedTopic]) -> tuple[TopicErrors, ...]:
         wanted = tuple(topics)
         return await self._at_home(group_id, lambda m: m.delete_offsets(group_id, wanted, self._clock.now()))

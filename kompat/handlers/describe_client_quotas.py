@@ -16,16 +16,19 @@ from kompat.handlers.descriptions import describe
 from kompat.protocol.messages import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kompat.security.acls import Kind, Operation
 from kompat.security.quotas import Entity
+from kompat.slices import sliced
 
 Entry: TypeAlias = DescribeClientQuotasResponse.EntryData
 
 
-def handle(ctx: Context, req: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+async def handle(ctx: Context, req: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
     ctx.services.authorizer.require(ctx, Operation.DESCRIBE_CONFIGS, Kind.CLUSTER)
     components = [Component(each.entity_type, each.match_type, each.match) for each in req.components]
-    found = ctx.services.quotas.find(components, is_strict=req.strict)
+    found = await ctx.services.quotas.find(components, is_strict=req.strict)
     return DescribeClientQuotasResponse(
-        error_code=ErrorCode.NONE, error_message=None, entries=[_entry(entity, quotas) for entity, quotas in found]
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        entries=[_entry(entity, quotas) async for entity, quotas in sliced(found)],
     )
 
 

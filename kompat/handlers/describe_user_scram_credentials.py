@@ -5,6 +5,7 @@ Salts and keys are not told. Named twice: DUPLICATE_RESOURCE; not there: RESOURC
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from kompat.errors import KafkaError
@@ -13,27 +14,29 @@ from kompat.handlers.descriptions import describe
 from kompat.handlers.parts import Cut
 from kompat.protocol.messages import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from kompat.security.acls import Kind, Operation
+from kompat.security.scram import Credential, Mechanism
+from kompat.slices import sliced
 
 Result: TypeAlias = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 Info: TypeAlias = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult.CredentialInfo
 
 
-def handle(ctx: Context, req: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+async def handle(ctx: Context, req: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
     ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.CLUSTER)
-    names = [user.name for user in req.users or ()]
-    found = ctx.services.users.describe(names)
-    results = [
-        _refused(name, outcome)
-        if isinstance(outcome, KafkaError)
-        else Result(
-            user=name,
-            credential_infos=[
-                Info(mechanism=mechanism, iterations=known.iterations) for mechanism, known in sorted(outcome.items())
-            ],
-        )
-        for name, outcome in found.items()
-    ]
+    users = ctx.services.users
+    if req.users:
+        found = users.describe([user.name for user in req.users])
+        results = [_result(name, outcome) for name, outcome in found.items()]
+    else:
+        results = [_result(name, users.credentials(name)) async for name in sliced(users.names())]
     return DescribeUserScramCredentialsResponse(results=results)
+
+
+def _result(name: str, outcome: Mapping[Mechanism, Credential] | KafkaError) -> Result:
+    if isinstance(outcome, KafkaError):
+        return _refused(name, outcome)
+    infos = [Info(mechanism=mechanism, iterations=known.iterations) for mechanism, known in sorted(outcome.items())]
+    return Result(user=name, credential_infos=infos)
 
 
 def _refused(name: str, error: KafkaError) -> Result:

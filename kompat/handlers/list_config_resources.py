@@ -13,11 +13,12 @@ from kompat.handlers.addresses import brokers
 from kompat.handlers.base import Api, Context, Versions
 from kompat.protocol.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 
 Found: TypeAlias = ListConfigResourcesResponse.ConfigResource
 
 
-def handle(ctx: Context, req: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+async def handle(ctx: Context, req: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     ctx.services.authorizer.require(ctx, Operation.DESCRIBE_CONFIGS, Kind.CLUSTER)
     if ctx.api_version == 0:
         kinds = [ResourceType.CLIENT_METRICS]
@@ -27,12 +28,14 @@ def handle(ctx: Context, req: ListConfigResourcesRequest) -> ListConfigResources
         kinds = [ResourceType(kind) for kind in req.resource_types]
     else:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    found = [(resource.type, resource.name) for resource in ctx.services.cluster.config_resources(kinds)]
+    found = [
+        Found(resource_name=resource.name, resource_type=resource.type)
+        async for resource in sliced(ctx.services.cluster.config_resources(kinds))
+    ]
     if ResourceType.BROKER_LOGGER in kinds:
-        found += [(ResourceType.BROKER_LOGGER, str(broker.node_id)) for broker in brokers(ctx)]
-    return ListConfigResourcesResponse(
-        config_resources=[Found(resource_name=name, resource_type=kind) for kind, name in found]
-    )
+        kind = ResourceType.BROKER_LOGGER
+        found += [Found(resource_name=str(broker.node_id), resource_type=kind) for broker in brokers(ctx)]
+    return ListConfigResourcesResponse(config_resources=found)
 
 
 def failure(_: ListConfigResourcesRequest, error: KafkaError) -> ListConfigResourcesResponse:

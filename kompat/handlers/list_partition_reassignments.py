@@ -15,19 +15,20 @@ from kompat.handlers.descriptions import describe
 from kompat.handlers.parts import Cut
 from kompat.protocol.messages import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 
 TopicAnswer: TypeAlias = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 PartitionAnswer: TypeAlias = ListPartitionReassignmentsResponse.OngoingTopicReassignment.OngoingPartitionReassignment
 
 
-def handle(ctx: Context, req: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+async def handle(ctx: Context, req: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
     ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.CLUSTER)
-    found = [(name, [p for p in asked if p.is_moving]) for name, asked in _asked(ctx, req)]
+    found = [(name, [p for p in asked if p.is_moving]) async for name, asked in sliced(_asked(ctx, req))]
     return ListPartitionReassignmentsResponse(
         error_message=None,
         topics=[
             TopicAnswer(name=name, partitions=[_answer(partition) for partition in moving])
-            for name, moving in found
+            async for name, moving in sliced(found)
             if moving
         ],
     )

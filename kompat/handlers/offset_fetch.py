@@ -9,7 +9,8 @@ A group's own error stands at its partitions in v1, at the top in v2-7, and with
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -19,10 +20,12 @@ from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.parts import Cut
 from kompat.protocol.messages import OffsetFetchRequest, OffsetFetchResponse
 from kompat.security.acls import Kind, Operation
+from kompat.slices import sliced
 
 FIRST_VERSION_WITH_TOP_LEVEL_ERROR = 2
 FIRST_VERSION_WITH_MANY_GROUPS = 8
 FIRST_VERSION_WITH_IDS = 10
+OFFSETS_AT_A_TIME = 200
 
 AskedGroup: TypeAlias = OffsetFetchRequest.OffsetFetchRequestGroup
 AskedTopic: TypeAlias = OffsetFetchRequest.OffsetFetchRequestGroup.OffsetFetchRequestTopics
@@ -43,25 +46,51 @@ async def handle(ctx: Context, req: OffsetFetchRequest) -> OffsetFetchResponse:
     wanted = None if req.topics is None else [_by_name(ctx, topic) for topic in req.topics]
     try:
         ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.GROUP, req.group_id)
-        fetched = await ctx.services.groups.fetch_offsets(
+        fetched = await _fetched(
+            ctx,
             FetchRequest(
                 group_id=req.group_id,
                 topics=_known(wanted),
                 require_stable=req.require_stable,
-            )
+            ),
         )
     except KafkaError as error:
         if ctx.api_version >= FIRST_VERSION_WITH_TOP_LEVEL_ERROR:
             return OffsetFetchResponse(error_code=error.code, topics=[])
         raise
     if wanted is None:
-        return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=[_old_topic(t) for t in _visible(ctx, fetched)])
+        seen = [_old_topic(each) async for each in sliced(fetched) if _is_visible(ctx, each.name)]
+        return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=seen)
     found = iter(fetched)
     topics = [
         _old_topic(_failed(asked.name, asked, each) if isinstance(each, ErrorCode) else next(found))
         for each, asked in zip(wanted, req.topics, strict=True)
     ]
     return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=topics)
+
+
+async def _fetched(ctx: Context, request: FetchRequest) -> Sequence[TopicOffsets]:
+    """All that a group has is taken in parts: it may be much."""
+    groups = ctx.services.groups
+    if request.topics is not None:
+        return await groups.fetch_offsets(request)
+    found: list[TopicOffsets] = []
+    async for some in sliced(_at_a_time(await groups.committed_topics(request))):
+        found += await groups.fetch_offsets(replace(request, topics=some))
+    return found
+
+
+def _at_a_time(topics: Iterable[FetchedTopic]) -> Iterator[tuple[FetchedTopic, ...]]:
+    some: list[FetchedTopic] = []
+    count = 0
+    for topic in topics:
+        some.append(topic)
+        count += len(topic.partitions)
+        if count >= OFFSETS_AT_A_TIME:
+            yield tuple(some)
+            some, count = [], 0
+    if some:
+        yield tuple(some)
 
 
 Wanted = Sequence[FetchedTopic | ErrorCode]  # or why its offsets are not told
@@ -79,10 +108,6 @@ def _by_name(ctx: Context, topic: OffsetFetchRequest.OffsetFetchRequestTopic) ->
 
 def _is_visible(ctx: Context, name: str) -> bool:
     return ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, name)
-
-
-def _visible(ctx: Context, fetched: Sequence[TopicOffsets]) -> list[TopicOffsets]:
-    return [each for each in fetched if _is_visible(ctx, each.name)]
 
 
 def _failed(name: str, asked: Any, code: ErrorCode) -> TopicOffsets:
@@ -112,19 +137,20 @@ async def _group(ctx: Context, group: AskedGroup, require_stable: bool) -> Group
         wanted = [_by_id(ctx, topic) if by_id else _by_name(ctx, topic) for topic in group.topics]
     try:
         ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.GROUP, group.group_id)
-        fetched = await ctx.services.groups.fetch_offsets(
+        fetched = await _fetched(
+            ctx,
             FetchRequest(
                 group_id=group.group_id,
                 member_id=group.member_id,
                 member_epoch=group.member_epoch,
                 topics=_known(wanted),
                 require_stable=require_stable,
-            )
+            ),
         )
     except KafkaError as error:
         return Group(group_id=group.group_id, topics=[], error_code=error.code)
     if wanted is None:
-        topics = _all_topics(ctx, _visible(ctx, fetched), by_id)
+        topics = await _all_topics(ctx, fetched, by_id)
     else:
         found = iter(fetched)
         topics = [
@@ -143,12 +169,14 @@ def _by_id(ctx: Context, topic: AskedTopic) -> FetchedTopic | ErrorCode:
     return FetchedTopic(name=known.name, topic_id=known.id, partitions=tuple(topic.partition_indexes))
 
 
-def _all_topics(ctx: Context, fetched: Sequence[TopicOffsets], by_id: bool) -> list[Topic]:
+async def _all_topics(ctx: Context, fetched: Sequence[TopicOffsets], by_id: bool) -> list[Topic]:
     """A topic that has no id any more cannot be named to those who only know ids."""
-    if not by_id:
-        return [_topic(each, None) for each in fetched]
-    known = ((each, ctx.services.cluster.topic(each.name)) for each in fetched)
-    return [_topic(each, topic.id) for each, topic in known if topic is not None]
+    topics = []
+    async for each in sliced(fetched):
+        known = ctx.services.cluster.topic(each.name) if by_id else None
+        if _is_visible(ctx, each.name) and (known is not None or not by_id):
+            topics.append(_topic(each, known.id if known is not None else None))
+    return topics
 
 
 def _topic(topic: TopicOffsets, topic_id: UUID | None) -> Topic:

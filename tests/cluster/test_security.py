@@ -13,7 +13,7 @@ from kompat.clock import ManualClock
 from kompat.cluster.authorizer import MOST_REMEMBERED, Authorizer
 from kompat.cluster.client_quotas import ClientQuotas, Waits
 from kompat.cluster.machine import ClusterMachine
-from kompat.cluster.quotas import ANY, DEFAULT, EXACT, Component, QuotaChange, find
+from kompat.cluster.quotas import ANY, DEFAULT, EXACT, Component, QuotaChange, matching
 from kompat.cluster.records import ClusterCodec, ClusterRecord
 from kompat.config.broker import BrokerConfig
 from kompat.coordination.decision import Decision
@@ -134,7 +134,8 @@ def test_filters_find_one_the_default_or_any_and_strict_ones_nothing_more() -> N
     quotas = {ALICE: {"a": 1.0}, both: {"b": 2.0}, frozenset({(USER, None)}): {"c": 3.0}}
 
     def found(*components: Component, is_strict: bool = False) -> set[str]:
-        return {key for _, values in find(quotas, components, is_strict=is_strict) for key in values}
+        matches = matching(components, is_strict=is_strict)
+        return {key for entity, values in quotas.items() if matches(entity) for key in values}
 
     assert found() == {"a", "b", "c"}
     assert found(is_strict=True) == set()

@@ -318,7 +318,7 @@ async def test_resources_with_settings_are_listed_by_type(service: ClusterServic
 
     everything = set(ResourceType)
     assert set(service.config_resources(everything)) == {topic("t"), broker(), group(), metrics()}
-    assert service.config_resources({ResourceType.GROUP}) == [group()]
+    assert list(service.config_resources({ResourceType.GROUP})) == [group()]
 
 
 async def test_a_topic_that_was_only_validated_is_described_too(service: ClusterService) -> None:

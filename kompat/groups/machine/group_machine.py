@@ -338,6 +338,9 @@ class GroupMachine:
     def fetch_offsets(self, request: FetchRequest) -> Decided[tuple[TopicOffsets, ...]]:
         return Decision([], Outcome(self._offsets.fetch(request)))
 
+    def committed_topics(self, request: FetchRequest) -> Decided[tuple[FetchedTopic, ...]]:
+        return Decision([], Outcome(self._offsets.committed(request)))
+
     def delete_offsets(
         self, group_id: str, topics: Iterable[FetchedTopic], now: Millis
     ) -> Decided[tuple[TopicErrors, ...]]:

@@ -136,7 +136,18 @@ class OffsetProtocol:
 
     # --- fetch
 
+    def committed(self, request: FetchRequest) -> tuple[FetchedTopic, ...]:
+        """What the group has offsets of."""
+        self._check_reader(request)
+        offsets = self._offsets.of_group(request.group_id)
+        return tuple(FetchedTopic(name=name, partitions=tuple(known)) for name, known in offsets.items())
+
     def fetch(self, request: FetchRequest) -> tuple[TopicOffsets, ...]:
+        self._check_reader(request)
+        topics = self.committed(request) if request.topics is None else request.topics
+        return tuple(self._fetch_topic(request, topic) for topic in topics)
+
+    def _check_reader(self, request: FetchRequest) -> None:
         group = self._state.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and (request.member_id is not None or request.member_epoch >= 0):
             member = group.member(request.member_id or "")
@@ -145,12 +156,6 @@ class OffsetProtocol:
                     f"The received member epoch {request.member_epoch} does not match the expected {member.epoch}."
                 )
                 raise KafkaError(_stale(member), message)
-        if request.topics is not None:
-            return tuple(self._fetch_topic(request, topic) for topic in request.topics)
-        return tuple(
-            self._fetch_topic(request, FetchedTopic(name=name, partitions=tuple(partitions)))
-            for name, partitions in self._offsets.of_group(request.group_id).items()
-        )
 
     def _fetch_topic(self, request: FetchRequest, topic: FetchedTopic) -> TopicOffsets:
         fetched = tuple(self._fetch_partition(request, topic, partition) for partition in topic.partitions)
