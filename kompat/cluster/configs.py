@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 from kompat.cluster import dead_letters, internal, names, queue_rules
@@ -16,6 +15,7 @@ from kompat.config.topics import DEFINITIONS as TOPIC
 from kompat.config.topics import topic_value, validate_topic_config
 from kompat.config.values import ConfigType
 from kompat.errors import ConfigError, ErrorCode, KafkaError
+from kompat.patterns import Pattern
 from kompat.types import NodeId
 
 Overrides = Mapping[str, str]
@@ -204,8 +204,8 @@ def _check_metrics(wanted: Overrides) -> None:
 
 def _is_expression(text: str) -> bool:
     try:
-        re.compile(text.strip())
-    except re.error:
+        Pattern(text.strip())
+    except ValueError:
         return False
     return True
 

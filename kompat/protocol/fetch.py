@@ -261,22 +261,23 @@ def _read_topic(version: int, body: memoryview, pos: int) -> tuple[str, UUID, in
 def _read_topics(version: int, body: memoryview, pos: int) -> tuple[list[FetchTopic], int]:
     count, pos = wire.read_compact_count(body, pos) if version >= FLEXIBLE else wire.read_count(body, pos)
     topics = []
+    tags = wire.ItemTags()
     for _ in range(_not_null(count)):
         name, topic_id, partition_count, pos = _read_topic(version, body, pos)
         partitions = []
         for _ in range(partition_count):
-            partition, pos = _read_partition(version, body, pos)
+            partition, pos = _read_partition(version, body, pos, tags)
             partitions.append(partition)
         topics.append(FetchTopic(name, topic_id, partitions))
         if version >= FLEXIBLE:
-            pos = wire.skip_tags(body, pos)
+            pos = tags.skip(body, pos)
     return topics, pos
 
 
-def _read_partition(version: int, body: memoryview, pos: int) -> tuple[FetchPartition, int]:
+def _read_partition(version: int, body: memoryview, pos: int, tags: wire.ItemTags) -> tuple[FetchPartition, int]:
     if version >= FLEXIBLE:
         index, epoch, offset, fetched, start, most = _PARTITION_V12.unpack_from(body, pos)
-        pos = wire.skip_tags(body, pos + _PARTITION_V12.size)
+        pos = tags.skip(body, pos + _PARTITION_V12.size)
         return FetchPartition(index, offset, most, epoch, fetched, start), pos
     if version >= WITH_LEADER_EPOCH:
         index, epoch, offset, start, most = _PARTITION_V9.unpack_from(body, pos)
@@ -291,13 +292,14 @@ def _read_partition(version: int, body: memoryview, pos: int) -> tuple[FetchPart
 def _read_forgotten(version: int, body: memoryview, pos: int) -> tuple[list[ForgottenTopic], int]:
     count, pos = wire.read_compact_count(body, pos) if version >= FLEXIBLE else wire.read_count(body, pos)
     topics = []
+    tags = wire.ItemTags()
     for _ in range(_not_null(count)):
         name, topic_id, partition_count, pos = _read_topic(version, body, pos)
         partitions = list(Struct(f">{partition_count}i").unpack_from(body, pos))
         pos += 4 * partition_count
         topics.append(ForgottenTopic(name, topic_id, partitions))
         if version >= FLEXIBLE:
-            pos = wire.skip_tags(body, pos)
+            pos = tags.skip(body, pos)
     return topics, pos
 
 

@@ -14,6 +14,8 @@ from kompat.types import ZERO_UUID, Buffer
 
 FLEXIBLE = 9
 WITH_TOPIC_IDS = 13
+# Topics and partitions of a request. A producer with 1 MiB for it has room for fewer: the smallest batch is of some 70 bytes.
+MOST_ITEMS = 20_000
 WITH_LOG_START = 5
 WITH_RECORD_ERRORS = 8
 WITH_LEADERS = 10
@@ -152,6 +154,7 @@ def _read_flexible(version: int, body: memoryview) -> ProduceRequest:
     acks, timeout_ms = _unpack_acks(body, pos)
     count, pos = wire.read_compact_count(body, pos + 6)
     topics = []
+    left, tags = _less(MOST_ITEMS, count), wire.ItemTags()
     for _ in range(_not_null(count)):
         name, topic_id = "", ZERO_UUID
         if version >= WITH_TOPIC_IDS:
@@ -159,14 +162,15 @@ def _read_flexible(version: int, body: memoryview) -> ProduceRequest:
         else:
             name, pos = wire.read_compact_string(body, pos)
         partition_count, pos = wire.read_compact_count(body, pos)
+        left = _less(left, partition_count)
         partitions = []
         for _ in range(_not_null(partition_count)):
             index = _unpack_int32(body, pos)[0]
             records, pos = wire.read_compact_records(body, pos + 4)
             partitions.append(PartitionData(index, records))
-            pos = pos + 1 if body[pos] == 0 else wire.skip_tags(body, pos)
+            pos = pos + 1 if body[pos] == 0 else tags.skip(body, pos)
         topics.append(TopicData(name, topic_id, partitions))
-        pos = pos + 1 if body[pos] == 0 else wire.skip_tags(body, pos)
+        pos = pos + 1 if body[pos] == 0 else tags.skip(body, pos)
     wire.skip_tags(body, pos)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
@@ -175,10 +179,12 @@ def _read_plain(body: memoryview) -> ProduceRequest:
     transactional_id, pos = wire.read_nullable_string(body, 0)
     acks, timeout_ms = _unpack_acks(body, pos)
     count, pos = wire.read_count(body, pos + 6)
+    left = _less(MOST_ITEMS, count)
     topics = []
     for _ in range(_not_null(count)):
         name, pos = wire.read_string(body, pos)
         partition_count, pos = wire.read_count(body, pos)
+        left = _less(left, partition_count)
         partitions = []
         for _ in range(_not_null(partition_count)):
             index = _unpack_int32(body, pos)[0]
@@ -186,6 +192,13 @@ def _read_plain(body: memoryview) -> ProduceRequest:
             partitions.append(PartitionData(index, records))
         topics.append(TopicData(name, ZERO_UUID, partitions))
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _less(left: int, count: int) -> int:
+    """How many more items there may be, after so many."""
+    if count > left:
+        raise ProtocolError(f"more than {MOST_ITEMS} topics and partitions")
+    return left - count
 
 
 def _not_null(count: int) -> int:

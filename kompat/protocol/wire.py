@@ -27,6 +27,7 @@ _pack_int32 = struct.Struct(">i").pack
 UUID_SIZE = 16
 MORE = 0x80  # in a byte of a varint: others follow
 MAX_VARINT_SHIFT = 28
+MOST_TAGS_OF_ITEMS = 10_000  # of all structures in the lists of a body that is read at once
 MOST_TAGS = 64  # of one structure; no message has more than a few, and each costs time even if it is empty
 NULL_STRUCT = -1
 
@@ -173,6 +174,23 @@ def skip_tags(data: memoryview, pos: int) -> int:
     if data[pos] == 0:
         return pos + 1
     return read_tags(data, pos, {})[1]
+
+
+class ItemTags:
+    """Passes over the tagged fields of a body's items. Each costs time even if it is empty, so all of them are counted."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = MOST_TAGS_OF_ITEMS
+
+    def skip(self, data: memoryview, pos: int) -> int:
+        if data[pos] == 0:
+            return pos + 1
+        self._left -= read_uvarint(data, pos)[0]
+        if self._left < 0:
+            raise ProtocolError(f"more than {MOST_TAGS_OF_ITEMS} tagged fields")
+        return read_tags(data, pos, {})[1]
 
 
 def read_tags(data: memoryview, pos: int, readers: dict[int, tuple[str, Reader]]) -> tuple[dict[str, Any], int]:

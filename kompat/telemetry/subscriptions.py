@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 from zlib import crc32
+
+from kompat.patterns import Pattern
 
 ALL = "*"
 DEFAULT_INTERVAL_MS = 300_000
@@ -38,10 +39,10 @@ class ClientFacts:
 class Subscription:
     metrics: tuple[str, ...]
     interval_ms: int
-    match: tuple[tuple[str, re.Pattern[str]], ...]
+    match: tuple[tuple[str, Pattern | None], ...]  # None matches nobody
 
     def concerns(self, client: ClientFacts) -> bool:
-        return all(pattern.fullmatch(client.of(key)) for key, pattern in self.match)
+        return all(pattern is not None and pattern.select([client.of(key)]) for key, pattern in self.match)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,20 @@ def parse(settings: Mapping[str, str]) -> Subscription:
     match = []
     for pair in _list(settings.get("match", "")):
         key, _, expression = pair.partition("=")
-        match.append((key.strip(), re.compile(expression.strip())))
+        match.append((key.strip(), _pattern(expression.strip())))
     return Subscription(
         tuple(_list(settings.get("metrics", ""))),
         int(settings.get("interval.ms", DEFAULT_INTERVAL_MS)),
         tuple(match),
     )
+
+
+def _pattern(expression: str) -> Pattern | None:
+    """An expression that was let in when others were may be none any more."""
+    try:
+        return Pattern(expression)
+    except ValueError:
+        return None
 
 
 def wanted(subscriptions: Iterable[Subscription], client: ClientFacts) -> Wanted:

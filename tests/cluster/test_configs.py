@@ -89,6 +89,11 @@ def test_validating_changes_nothing(cluster: Cluster) -> None:
         (setting(metrics(), interval_ms="x"), ErrorCode.INVALID_CONFIG, "Invalid value x for configuration interval.ms: Not a number of type INT"),
         (setting(metrics(), interval_ms="5"), ErrorCode.INVALID_REQUEST, None),
         (setting(metrics(), match="foo=a.*"), ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: foo=a.*"),
+        (
+            setting(metrics(), match="client_id=(a)\\1"),
+            ErrorCode.INVALID_CONFIG,
+            "Illegal client matching pattern: client_id=(a)\\1",
+        ),
         (setting(metrics(), match="client_id=["), ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: client_id=["),
         (setting(metrics(), match="client_id"), ErrorCode.INVALID_CONFIG, "Illegal client matching pattern: client_id"),
     ],

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.errors import ProtocolError
-from kompat.protocol import fetch, messages, produce
+from kompat.protocol import fetch, messages, produce, wire
 from kompat.protocol.codec import decode_request
 from kompat.protocol.messages.encoder import Encoder
 from kompat.types import ZERO_UUID
@@ -239,3 +239,39 @@ def test_a_forgotten_topic_with_an_impossible_number_of_partitions_is_refused() 
 
     with pytest.raises(ProtocolError):
         fetch.decode_fetch_request(7, memoryview(body))
+
+
+# -- what costs time before it is known to be of any use ---------------------------------------------------------------
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_produce_request_has_so_many_topics_and_partitions_and_no_more(version: int) -> None:
+    def body(count: int) -> memoryview:
+        made = messages.ProduceRequest.TopicProduceData
+        data = [made.PartitionProduceData(index=index, records=None) for index in range(count)]
+        request = messages.ProduceRequest(topic_data=[made(name="t", partition_data=data)])
+        return memoryview(encode(messages.ProduceRequest, version, request))
+
+    [topic] = produce.decode_produce_request(version, body(produce.MOST_ITEMS - 1)).topic_data
+    assert len(topic.partition_data) == produce.MOST_ITEMS - 1
+    with pytest.raises(ProtocolError, match="more than 20000 topics and partitions"):
+        produce.decode_produce_request(version, body(produce.MOST_ITEMS))
+
+
+def test_the_tagged_fields_of_all_items_together_are_bounded() -> None:
+    tags = wire.ItemTags()
+    few = memoryview(bytes([wire.MOST_TAGS]) + b"\x05\x00" * wire.MOST_TAGS)
+    for _ in range(wire.MOST_TAGS_OF_ITEMS // wire.MOST_TAGS):
+        assert tags.skip(few, 0) == len(few)
+    with pytest.raises(ProtocolError, match="tagged fields"):
+        tags.skip(few, 0)
+
+
+def test_fetch_and_produce_requests_with_very_many_tagged_fields_are_refused() -> None:
+    fields = bytes([wire.MOST_TAGS]) + b"\x05\x00" * wire.MOST_TAGS
+    count = wire.MOST_TAGS_OF_ITEMS // wire.MOST_TAGS + 1
+    compact = bytes([(count + 1) & 0x7F | 0x80, (count + 1) >> 7])
+    partitions = (bytes(5) + fields) * count
+    with pytest.raises(ProtocolError, match="tagged fields"):
+        produce.decode_produce_request(9, memoryview(bytes(7) + b"\x02\x02t" + compact + partitions + bytes(2)))
+    partitions = (bytes(32) + fields) * count
+    with pytest.raises(ProtocolError, match="tagged fields"):
+        fetch.decode_fetch_request(12, memoryview(bytes(25) + b"\x02\x02t" + compact + partitions + bytes(4)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -168,3 +169,13 @@ def test_clients_that_are_not_heard_of_any_more_are_forgotten() -> None:
 
     assert len(list(clients.all(Millis(60_000)))) == 1
     assert not list(clients.all(Millis(60_001)))
+
+
+def test_an_expression_that_backtracks_costs_no_more_than_others() -> None:
+    client = replace(facts(), client_id="a" * 200)
+
+    assert not wanted([parse({"metrics": "x.", "match": "client_id=(a+)+b"})], client).metrics
+
+
+def test_an_expression_that_is_none_any_more_matches_nobody() -> None:
+    assert not wanted([parse({"metrics": "x.", "match": "client_id=(?=shop).*"})], facts()).metrics
