@@ -10,14 +10,14 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from typing import Any, Protocol
+from typing import Any
 
 from kompat.errors import ProtocolError
 from kompat.protocol.frames import POOLED_SIZE, FrameReader
 from kompat.server.clients import client_of
-from kompat.server.dispatch import Answer, Client, Dispatcher, Exchange
-from kompat.server.limits import Budget, Limits
+from kompat.server.dispatch import Answer, Client, Exchange
 from kompat.server.ordering import Order
+from kompat.server.owner import Owner
 from kompat.server.watch import Progress, Watch
 from kompat.slices import Slice
 
@@ -28,22 +28,6 @@ LONG_POLL_KEYS = (1, 78)  # Fetch and ShareFetch
 LONG_REQUEST = POOLED_SIZE  # more than is read at once: such a one has to be let in
 LET_IN = 2 * 1024 * 1024  # so much of it at a time: many can come at once, and a stock producer's in one go
 UNREAD_NOTICED = 64 * 1024  # bytes of answers on their way out, from which on they are counted
-
-
-class Owner(Protocol):
-    """Whoever keeps the connections: the listener."""
-
-    limits: Limits
-    budget: Budget
-    dispatcher: Dispatcher
-    loop: asyncio.AbstractEventLoop
-    unread: int  # bytes of answers to clients that are slow to read
-
-    def joined(self, connection: Connection) -> bool:
-        """False: there is no room for it."""
-        ...
-
-    def left(self, connection: Connection) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -73,6 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_serving = False
         self._is_turn_due = False  # it has used up a turn, and waits for the next one
+        self._is_send_due = False  # answers are ready, and others may be in a moment
         self._is_congested = False  # the client is slow to read
         self._mutes = 0  # reasons not to begin anything for a while
         self._is_draining = False  # to be closed when what is under way has been answered
@@ -187,18 +172,18 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_serving or self._is_turn_due or self._is_closing:
             return
         self._is_serving = True
-        queue = self._queue
+        queue, backlog = self._queue, self._backlog
         ready: list[Any] = []
         size = 0
-        turn = Slice()
+        turn = Slice() if len(backlog) > 1 else None
         is_cut_short = True
         for number in range(REQUESTS_A_TURN):
-            if number and turn.is_over:
+            if number and turn is not None and turn.is_over:
                 break
-            if not self._may_begin():
+            if not backlog or not self._may_begin():
                 is_cut_short = False
                 break
-            frame = self._backlog.popleft()
+            frame = backlog.popleft()
             self._backlog_bytes -= len(frame)
             answer = self._dispatch(self.client, frame)
             if queue or answer.__class__ is not list:
@@ -212,12 +197,12 @@ class Connection(asyncio.BufferedProtocol):
         self._is_serving = False
         self._send(ready, size)
         self.regulate()
-        if self._backlog and self._has_room() and (is_cut_short or self._order.lets_begin(_key(self._backlog[0]))):
+        if backlog and self._has_room() and (is_cut_short or self._order.lets_begin(_key(backlog[0]))):
             self._serve_soon()  # after the others
 
     def _may_begin(self) -> bool:
-        """Whether the next request is there, there is room for it, and it passes none that it must not pass."""
-        return bool(self._backlog) and self._has_room() and (not self._order.count or self._may_pass())
+        """Whether there is room for the next request, and it passes none that it must not pass."""
+        return self._has_room() and (not self._order.count or self._may_pass())
 
     def _may_pass(self) -> bool:
         if self._order.lets_begin(_key(self._backlog[0])):
@@ -252,16 +237,29 @@ class Connection(asyncio.BufferedProtocol):
         self._order.answered()
         if self._is_serving:
             return
-        if self._queue[0] is exchange:
-            self._send([], 0)
-            if self._backlog or not self._is_reading:
-                self._serve()
+        if self._is_send_due or self._queue[0] is exchange:
+            if not self._order.count:
+                self._send_ready()
+            elif not self._is_send_due:
+                # A commit ends many requests at once, and each write costs as much as a request.
+                self._is_send_due = True
+                self._owner.loop.call_soon(self._send_rest)
         elif exchange.answer:
             # It waits for those before it, and its answer takes room meanwhile.
             extra = sum(map(len, exchange.answer))
             exchange.size += extra
             self._bytes += extra
             self._account()
+
+    def _send_rest(self) -> None:
+        if self._is_send_due:
+            self._send_ready()
+
+    def _send_ready(self) -> None:
+        self._is_send_due = False
+        self._send([], 0)
+        if self._backlog or not self._is_reading:
+            self._serve()
 
     def _send(self, ready: list[Any], size: int) -> None:
         """Send `ready` and whatever is settled at the head of the queue."""
@@ -337,9 +335,10 @@ class Connection(asyncio.BufferedProtocol):
     def _may_read(self) -> bool:
         if not self._has_room() or len(self._backlog) + len(self._queue) >= self._max_requests:
             return False
-        if self._reader.promised > LONG_REQUEST:
-            return self._expected > 0 or self._may_come(self._reader.lacking)
-        if self._budget.is_spent and not self._reader.pending:
+        reader = self._reader
+        if reader.room and reader.promised > LONG_REQUEST:
+            return self._expected > 0 or self._may_come(reader.lacking)
+        if self._budget.is_spent and not reader.pending:
             self._budget.wait(self, self._serve_soon)
             return False
         return True

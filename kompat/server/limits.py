@@ -88,7 +88,8 @@ class Budget:
             waiting, self._waiting = self._waiting, {}
             for wake in waiting.values():
                 wake()
-        self._call_next()
+        if self._begun or self._queue:
+            self._call_next()
 
     def wait(self, who: object, wake: Callable[[], None]) -> None:
         """Call `wake` once there is room. It must not spend at once, but from a later turn of the event loop."""

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kompat.server.connection import Connection, Owner
+from kompat.server.connection import Connection
 from kompat.server.dispatch import Dispatcher
 from kompat.server.limits import WARNING_SECONDS, Budget, Limits, Strangers
+from kompat.server.owner import Owner
 
 if TYPE_CHECKING:
     import ssl

@@ -15,9 +15,10 @@ from kompat.errors import KafkaError
 from kompat.protocol.frames import SHORTEST_FRAME
 from kompat.security import principals
 from kompat.server.clients import client_of
-from kompat.server.connection import Connection, Owner
+from kompat.server.connection import Connection
 from kompat.server.dispatch import Answer, Client, Exchange
 from kompat.server.limits import Strangers
+from kompat.server.owner import Owner
 
 if TYPE_CHECKING:
     from kompat.handlers.sasl_session import SaslSession

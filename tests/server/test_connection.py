@@ -7,7 +7,7 @@ import pytest
 from kompat.handlers import fetch, share_fetch
 from kompat.handlers.base import Context
 from kompat.handlers.later import Later
-from kompat.server.connection import LONG_POLL_KEYS, REQUESTS_A_TURN
+from kompat.server.connection import LONG_POLL_KEYS, REQUESTS_A_TURN, Connection
 from kompat.server.limits import Limits
 from kompat.slices import SLICE_SECONDS
 from tests.server.support import Ask, Tell, api, echo, framed, request, serving, until
@@ -48,6 +48,45 @@ async def test_answers_leave_in_request_order_whatever_order_they_are_ready_in()
             held.release(number)
 
         assert [await client.receive() for _ in range(5)] == [(n, 0, b"%d" % n) for n in range(5)]
+
+
+async def test_answers_that_become_ready_together_go_out_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, writes = Held(), []
+    written = Connection._write
+    monkeypatch.setattr(
+        Connection, "_write", lambda self, buffers, size: (writes.append(size), written(self, buffers, size))
+    )
+    async with serving(api(held)) as server:
+        client = await server.connect()
+        for number in range(6):
+            client.send(request(number, b"%d" % number, number))
+        await until(lambda: len(held.laters) == 6)
+
+        for number in (0, 1, 2):
+            held.release(number)
+        assert [await client.receive() for _ in range(3)] == [(n, 0, b"%d" % n) for n in range(3)]
+        assert len(writes) == 1  # though others are still under way
+
+        for number in (5, 4, 3):
+            held.release(number)
+        assert len(writes) == 2  # at once: there is nothing left to wait for
+        assert [await client.receive() for _ in range(3)] == [(n, 0, b"%d" % n) for n in range(3, 6)]
+
+
+async def test_answers_that_wait_for_their_write_are_dropped_when_the_connection_is_closed_before() -> None:
+    held = Held()
+    async with serving(api(held)) as server:
+        client = await server.connect()
+        client.send(request(0, number=0) + request(1, number=1))
+        await until(lambda: len(held.laters) == 2)
+        connection = next(iter(server.listener.connections))
+
+        held.release(0)
+        connection.abort()
+        held.release(1)
+
+        assert await client.is_closed()
+        await until(lambda: server.listener.budget.used == 0)
 
 
 async def test_requests_are_worked_on_while_an_earlier_one_waits() -> None:

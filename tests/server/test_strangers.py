@@ -17,10 +17,10 @@ from kompat.handlers import sasl_authenticate, sasl_handshake
 from kompat.handlers.base import Api, Context
 from kompat.handlers.sasl_session import SaslSession, SaslSettings
 from kompat.security.principals import PrincipalRules
-from kompat.server.connection import Owner
 from kompat.server.dispatch import Dispatcher
 from kompat.server.limits import Limits
 from kompat.server.listener import Entrance, Listener
+from kompat.server.owner import Owner
 from kompat.server.strangers import CertifiedConnection, SaslConnection
 from tests.handlers.test_sasl_session import FewUsers
 from tests.security.certificates import Authority, Files

@@ -1,0 +1,28 @@
+"""What a connection needs of whoever keeps it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from kompat.server.dispatch import Dispatcher
+from kompat.server.limits import Budget, Limits
+
+if TYPE_CHECKING:
+    from kompat.server.connection import Connection
+
+
+class Owner(Protocol):
+    """Whoever keeps the connections: the listener."""
+
+    limits: Limits
+    budget: Budget
+    dispatcher: Dispatcher
+    loop: asyncio.AbstractEventLoop
+    unread: int  # bytes of answers to clients that are slow to read
+
+    def joined(self, connection: Connection) -> bool:
+        """False: there is no room for it."""
+        ...
+
+    def left(self, connection: Connection) -> None: ...
