@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
 
 from kompat.errors import ErrorCode, KafkaError, ProtocolError
 from kompat.handlers import leadership
@@ -20,20 +19,12 @@ from kompat.protocol.produce import (
     RecordError,
     TopicData,
 )
-from kompat.protocol.records import HEADER_SIZE
 
 ALL = -1
 UNKNOWN_OFFSET = -1
 
-
-class _UnderWay(NamedTuple):
-    """An append whose end the answer waits for."""
-
-    topic: TopicData
-    response: PartitionResponse
-    pending: Pending
-    partition: Partition
-    header: memoryview  # of its batch
+# An append whose end the answer waits for, and its batch. No class: every Produce makes one.
+_UnderWay = tuple[TopicData, PartitionResponse, Pending, Partition, memoryview]
 
 
 class Reply(Later[ProduceResponse | None]):
@@ -69,7 +60,7 @@ class Reply(Later[ProduceResponse | None]):
         if self._acks == ALL and appended.pending is not pending:
             pending = appended.pending
             self._is_replicated = True
-        self._under_way.append(_UnderWay(topic, response, pending, partition, records[:HEADER_SIZE]))
+        self._under_way.append((topic, response, pending, partition, records))
         return response
 
     def refused(
@@ -91,7 +82,7 @@ class Reply(Later[ProduceResponse | None]):
 
     def when_committed(self) -> Later[ProduceResponse | None] | ProduceResponse | None:
         # Partitions with one replica share the turn's Pending, so there is mostly one to wait for.
-        pendings = {id(each.pending): each.pending for each in self._under_way if not each.pending.is_done}
+        pendings = {id(pending): pending for _, _, pending, _, _ in self._under_way if not pending.is_done}
         if not pendings:
             return self._settled()
         self._waiting = len(pendings)
@@ -123,11 +114,11 @@ class Reply(Later[ProduceResponse | None]):
 
     def _settled(self) -> ProduceResponse | None:
         """Raises ProtocolError."""
-        for topic, response, pending, partition, header in self._under_way:
+        for topic, response, pending, partition, records in self._under_way:
             if not pending.is_done:
                 response.refuse(ErrorCode.REQUEST_TIMED_OUT, "")
             elif pending.error is not None:
-                refusal(partition, header, pending.error)  # so that those behind it come after it
+                refusal(partition, records, pending.error)  # so that those behind it come after it
                 response.refuse(pending.error.code, pending.error.message)
                 if pending.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     self._point_out(topic, response)

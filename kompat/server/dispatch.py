@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kompat.errors import ErrorCode, KafkaError, ProtocolError, StorageError
 from kompat.handlers.base import Api, Context
+from kompat.handlers.later import Later
 from kompat.meters import LATENCIES, ApiMeter, Meters
 from kompat.protocol.codec import (
     RequestHeader,
@@ -32,7 +33,7 @@ from kompat.server.answers import LONGEST_QUESTION, Answers
 from kompat.server.error_codes import COUNTERS, counter_of
 from kompat.server.forwarding import forward
 from kompat.server.long_requests import LONG_FRAME, answered, decoded, handled, silent
-from kompat.server.throttling import Bill, forwarded
+from kompat.server.throttling import Bill, passed_on
 from kompat.watchdog import WARN_SECONDS, warn, watched
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Exchange:
         "bill",
         "client",
         "frame_size",
+        "has_taken_place",
         "header",
         "is_encoded",
         "is_forwarded",
@@ -95,6 +97,9 @@ class Exchange:
         self.bill: Bill | None = None  # where quotas count
         self.request: Any = None  # until it has been decoded
         self.answer: Answer = None
+        self.has_taken_place = (
+            True  # a handler that returns no coroutine has done what it does, and waits for the outcome only
+        )
         self.is_settled = False
         self.is_forwarded = False  # another broker encodes its answer
         self.is_encoded = False  # it waits for an answer that is encoded already
@@ -102,12 +107,22 @@ class Exchange:
 
     def wait_for(self, awaited: Any) -> None:
         """Settle when `awaited` is done. A Later calls back as it is done; only a coroutine costs a task."""
-        if not hasattr(awaited, "add_done_callback"):
-            if self.bill is not None:
-                awaited = self.bill.timed(awaited)
-            awaited = asyncio.ensure_future(watched(awaited, self.held))
-        self._awaited = awaited
-        awaited.add_done_callback(self._settle)
+        if hasattr(awaited, "add_done_callback"):
+            self._awaited = awaited
+            awaited.add_done_callback(self._settle)
+        else:
+            timed = awaited if self.bill is None else self.bill.timed(awaited)
+            self._awaited = asyncio.get_running_loop().create_task(self._carried_out(timed))
+            self.has_taken_place = False
+
+    async def _carried_out(self, work: Any) -> None:
+        """Settle as soon as it is done: what is to be called back by a task has to wait for another turn of the event loop."""
+        outcome: Later[Any] = Later()
+        try:
+            outcome.set_result(await watched(work, self.held))
+        except (Exception, asyncio.CancelledError) as error:
+            outcome.set_exception(error)
+        self._settle(outcome)
 
     def held(self, seconds: float) -> None:
         """It has held the event loop for so long, and nobody else had a turn."""
@@ -126,11 +141,6 @@ class Exchange:
         if not self.is_settled and is_interruptible and hasattr(self._awaited, "cancel"):
             self._awaited.cancel()
 
-    @property
-    def has_taken_place(self) -> bool:
-        """A handler that returns no coroutine has done what it does, and waits for the outcome only."""
-        return not isinstance(self._awaited, asyncio.Task)
-
     def hurry(self) -> None:
         """The broker is about to stop, or another request waits for this one: what waits for something to happen answers without it."""
         if not self.is_settled and hasattr(self._awaited, "hurry"):
@@ -147,7 +157,7 @@ class Exchange:
             elif result is None:
                 self.answer = silent(self)
             else:
-                self.answer = _passed_on(self, result) if self.is_forwarded else _encode(self, result)
+                self.answer = passed_on(self, result) if self.is_forwarded else _encode(self, result)
         except asyncio.CancelledError:
             self.answer = None
         except Exception as error:
@@ -234,9 +244,8 @@ class Dispatcher:
 
     def _remembered(self, exchange: Exchange, stamp: object, frame: memoryview, position: int) -> Answer | Exchange:
         """The answer of the last time, where nothing has changed since."""
-        header = exchange.header
+        header, client = exchange.header, exchange.client
         answers = self._answers.setdefault(header.api_key, Answers())
-        client = exchange.client
         host = client.host if self._services.authorizer.is_enabled else None
         question = (header.api_version, bytes(frame[position:]), client.local_address, client.principal, host)
         known = answers.find(stamp, question)
@@ -250,7 +259,6 @@ class Dispatcher:
     def _worked_out(self, exchange: Exchange, frame: memoryview, position: int) -> Answer | Exchange:
         api = exchange.api
         if len(frame) > LONG_FRAME and api.decode is None:
-            exchange.is_encoded = True
             exchange.wait_for(self._at_length(exchange, frame, position))
             return exchange
         exchange.request = request = _decode(exchange, frame[position:])
@@ -265,19 +273,19 @@ class Dispatcher:
         if isinstance(result, api.response):
             return _encode(exchange, result)
         if isinstance(result, CoroutineType):
-            exchange.is_encoded = True
             result = answered(exchange, result)
         exchange.wait_for(result)
         if exchange.bill is not None:
             exchange.bill.pause()
         return exchange
 
-    async def _at_length(self, exchange: Exchange, frame: memoryview, position: int) -> Answer:
+    async def _at_length(self, exchange: Exchange, frame: memoryview, position: int) -> Any:
         """What `_worked_out` does, in slices."""
         exchange.request = request = await decoded(exchange, frame[position:])
         controller = self._controller
         if controller is not None and exchange.api.is_for_controller(request) and not controller.is_here:
-            return _passed_on(exchange, await forward(controller, exchange.client, request, frame))
+            exchange.is_forwarded = True
+            return await forward(controller, exchange.client, request, frame)
         context = self._context(exchange.client, exchange.header)
         return await answered(exchange, handled(exchange, context, lambda error: _refusal(exchange, error)))
 
@@ -314,13 +322,6 @@ def _encode(exchange: Exchange, message: Any) -> Answer:
     if told and hasattr(message, "throttle_time_ms"):
         message.throttle_time_ms = told
         answer = _encoded(exchange, message)
-    return answer
-
-
-def _passed_on(exchange: Exchange, answer: list[Any]) -> Answer:
-    """Another broker's answer."""
-    if exchange.bill is not None:
-        forwarded(exchange, answer)
     return answer
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kompat.errors import KafkaError, ProtocolError
 from kompat.handlers.base import Api, Context
 from kompat.handlers.parts import Cut, cut_for, join, parts
-from kompat.protocol.codec import decode_request_in_steps, encode_response_in_steps, frame_response
+from kompat.protocol.codec import decode_request_in_steps, encode_response_in_steps
+from kompat.server.answer_sizes import is_short
 from kompat.server.error_codes import errors_in_steps
 from kompat.slices import Slice
 
@@ -86,11 +87,12 @@ async def _in_parts(api: Api[Any, Any], ctx: Context, request: Any, cut: Cut, re
     return answer
 
 
-async def answered(exchange: Exchange, work: Coroutine[Any, Any, Any]) -> list[Any]:
-    """The answer that `work` comes to, as it goes out; its errors are counted."""
+async def answered(exchange: Exchange, work: Coroutine[Any, Any, Any]) -> Any:
+    """The answer that `work` comes to; a long one as it goes out, and its errors are counted."""
     message = await work
-    if message is None:
-        return silent(exchange)
+    if message is None or exchange.api.encode is not None or is_short(message):
+        return message
+    exchange.is_encoded = True
     await driven(errors_in_steps(exchange.api.response, exchange.meter, message))
     answer = await _encoded(exchange, message)
     if exchange.bill is None:
@@ -111,7 +113,4 @@ def silent(exchange: Exchange) -> list[Any]:
 
 async def _encoded(exchange: Exchange, message: Any) -> list[Any]:
     api, header = exchange.api, exchange.header
-    if api.encode is not None:
-        body = api.encode(header.api_version, message)
-        return frame_response(header.correlation_id, api.key, header.api_version, body)
     return await driven(encode_response_in_steps(header.correlation_id, api.response, header.api_version, message))

@@ -45,10 +45,13 @@ class Bill(LoopTime):
         return told
 
 
-def forwarded(exchange: Exchange, answer: list[Any]) -> None:
-    """Another broker has told the client how long to wait: here its connection is muted."""
+def passed_on(exchange: Exchange, answer: list[Any]) -> list[Any]:
+    """Another broker's answer. It has told the client how long to wait: here its connection is muted."""
+    if exchange.bill is None:
+        return answer
     at = response_header_size(exchange.header)
     head = b"".join(answer)[at : at + _THROTTLE.size]
     told = _THROTTLE.unpack(head)[0] if len(head) == _THROTTLE.size else 0
     if told > 0 and exchange.client.mute is not None:
         exchange.client.mute(told / 1000)
+    return answer

@@ -1,3 +1,4 @@
+import asyncio
 import logging
 import struct
 
@@ -135,3 +136,22 @@ async def test_a_failed_request_leaves_the_connection_usable() -> None:
 
         assert (await client.receive())[:2] == (1, ErrorCode.UNKNOWN_SERVER_ERROR)
         assert await client.receive() == (2, 0, b"fine")
+
+
+async def test_the_answer_of_a_coroutine_is_there_in_the_turn_in_which_the_coroutine_ends() -> None:
+    awaited = asyncio.get_running_loop().create_future()
+
+    async def handle(_: Context, ask: Ask) -> Tell:
+        await awaited
+        return Tell(ask.text)
+
+    dispatcher = Dispatcher([api(handle)], NO_SERVICES)
+    exchange = dispatcher.dispatch(CLIENT, memoryview(bytearray(request(7, b"late")[4:])))
+    assert isinstance(exchange, Exchange)
+    await asyncio.sleep(0)
+
+    awaited.set_result(None)
+    await asyncio.sleep(0)
+
+    assert exchange.is_settled
+    assert exchange.answer
