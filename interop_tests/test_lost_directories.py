@@ -1,11 +1,13 @@
 """Data directories that were emptied, or put back to an older state, while another broker is down: nobody goes on without what was acknowledged."""
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka import Producer
 
@@ -18,6 +20,7 @@ from interop_tests.support.wait import until
 
 RECORDS = 50
 SECONDS = 4.0  # without an acknowledgement, where there must be none
+IN_DOUBT = re.compile(r"^kompat_raft_replicas_in_doubt 0(\.0)?$", re.MULTILINE)
 WAITS = "was emptied or put back to an older state"
 
 pytestmark = [
@@ -29,14 +32,26 @@ pytestmark = [
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     settings = {"min.insync.replicas": "2", "default.replication.factor": "3"}
-    with cluster_of(tmp_path, 3, settings) as started:
+    with cluster_of(tmp_path, 3, settings, http=True) as started:
+        wait_until_all_count(started)
         yield started
+
+
+def wait_until_all_count(cluster: Cluster) -> None:
+    """Also a replica that is new does not count until a leader has brought it up to date: nobody may be taken away before that."""
+
+    def count() -> bool:
+        pages = [httpx.get(f"{broker.http_url}/metrics").text for broker in cluster.brokers.values()]
+        return all(IN_DOUBT.search(page) for page in pages)
+
+    until(count, "no replica is in doubt", seconds=60)
 
 
 def acknowledged_by_two(cluster: Cluster) -> str:
     """A topic with records that broker 3 has not got; all brokers are down then."""
     topic = cluster.create()
     cluster.wait_in_sync(topic)
+    wait_until_all_count(cluster)
     cluster.brokers[3].kill()
     offsets = Confluent().produce(cluster.bootstrap, topic, [Message(value=b"%d" % n) for n in range(RECORDS)])
     assert len(offsets) == RECORDS
@@ -82,6 +97,7 @@ def test_a_directory_put_back_to_an_older_state_does_not_count_until_it_has_caug
     older = tmp_path / "older"
     shutil.copytree(cluster.brokers[2].data, older)
     cluster.brokers[2].start()
+    wait_until_all_count(cluster)
     topic = acknowledged_by_two(cluster)
     shutil.rmtree(cluster.brokers[2].data)
     shutil.move(older, cluster.brokers[2].data)
