@@ -24,10 +24,11 @@ logger = logging.getLogger(__name__)
 
 FIRST_ASK, ASK_SECONDS = 0.05, 0.5
 TELL_AFTER, TELL_AGAIN = 5.0, 60.0
+COUNT_SECONDS = 0.25
 
 
 class Doubts:
-    __slots__ = ("_ask_in", "_host", "_tell_in", "_whole_at", "is_open", "is_silent")
+    __slots__ = ("_ask_in", "_countdown", "_host", "_tell_in", "_whole_at", "is_open", "is_silent")
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -36,14 +37,16 @@ class Doubts:
         self._whole_at: RaftIndex | None = None  # with all up to there it has what was committed when it asked
         self._ask_in = FIRST_ASK
         self._tell_in = TELL_AFTER
+        self._countdown = 0  # the number of the one that counts
 
     def begin(self, replica: ReplicaCore, *, is_silent: bool, seconds: float | None) -> None:
         """`seconds`: after so long without a leader it goes on with what it has; None: never."""
         was_open, self.is_open = self.is_open, True
         self.is_silent = is_silent
         self._whole_at = None
+        self._countdown += 1
         if seconds is not None:
-            self._host.call_later(seconds, lambda: self._give_up(replica, seconds))
+            self._count_down(replica, self._countdown, seconds, seconds)
         if not was_open:
             self._ask_in, self._tell_in = FIRST_ASK, TELL_AFTER
             self._ask(replica)
@@ -83,12 +86,23 @@ class Doubts:
         """An operator accepts what may be lost."""
         self.is_open = self.is_silent = False
 
-    def _give_up(self, replica: ReplicaCore, seconds: float) -> None:
-        if not self.is_open or replica.partition.is_dropped:
+    def _count_down(self, replica: ReplicaCore, number: int, seconds: float, left: float) -> None:
+        """Go on with what is here after so long without a leader. Where directories were put back, that is counted from the moment
+        at which all voters are here: one that is away may have more, and they have to vote together, for else some of them could
+        elect a leader without the one with the longest log."""
+        if number != self._countdown or not self.is_open or replica.partition.is_dropped:
             return
         if self.is_silent and not all(map(self._host.is_here, replica.log.members.voters)):
-            self._host.call_later(seconds, lambda: self._give_up(replica, seconds))  # one that is away may have more
+            left = seconds
+        elif left <= 0:
+            self._give_up(replica)
             return
+        later = left - COUNT_SECONDS
+        self._host.call_later(
+            min(COUNT_SECONDS, max(left, 0)), lambda: self._count_down(replica, number, seconds, later)
+        )
+
+    def _give_up(self, replica: ReplicaCore) -> None:
         self.lift()
         replica.trust()
         logger.warning("%s may have lost records, and found no leader to ask; it votes again", replica.partition)
