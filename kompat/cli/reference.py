@@ -26,7 +26,7 @@ echo "a table for two" | kompat produce orders --key 42 --trace --show
 kompat produce orders --delay 10m --value "the table is ready"
 kompat consume orders --from-beginning
 kompat delayed list orders
-kompat groups reset kitchen --topic orders --to-earliest
+kompat groups reset kitchen --topic orders --to-earliest --create
 kompat consume orders --group kitchen
 kompat groups describe kitchen
 kompat doctor
