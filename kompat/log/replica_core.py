@@ -292,10 +292,17 @@ class ReplicaCore(ABC):
         self.group = self._host.open_group(self, self.log.load(self._voters))
         self.group.muted = self.doubts.is_silent
         self._follow()
+        self._caught_up_to(self.log.applied)
         self.partition.advance(self.partition.high_watermark)  # whoever waits finds the copy
         self._host.wake(self)
 
     # -- what is committed -----------------------------------------------------------------------------------------
+    def _caught_up_to(self, index: RaftIndex) -> None:
+        """By entries or by a copy. Whoever has doubts may have none any more, and writes that down before it answers again."""
+        if self.doubts.is_open:
+            self.doubts.applied(index)
+            self._look_at_doubts()
+
     def _apply(self, index: RaftIndex) -> None:
         self._is_applying = True
         special = self.log.take_committed(index)
@@ -306,9 +313,7 @@ class ReplicaCore(ABC):
         if any(entry.kind is not EntryKind.NOOP for entry in special):
             self.log.stage_hard()
         self._run_deferred()
-        if self.doubts.is_open:
-            self.doubts.applied(index)
-            self._look_at_doubts()
+        self._caught_up_to(index)
         self._promises.keep(index)
 
     def _apply_one(self, entry: Unapplied) -> None:

@@ -29,6 +29,9 @@ class TrustedReplica(ReplicaCore):
         self.group.muted = False
         if not self.log.is_whole:
             self.log.trust()
+            # Before it answers: others count on it from then on, and it must not be in doubt again, for good, because its machine
+            # has stopped.
+            self._host.require_sync()
 
     @property
     def is_in_doubt(self) -> bool:
