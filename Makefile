@@ -38,9 +38,9 @@ unit: $(VENV)/.developer
 thorough: $(VENV)/.developer
 	KOMPAT_SIM_SEEDS=$(SEEDS) $(BIN)/pytest tests -q -n 2 --dist worksteal -m slow $(ARGS)
 
-# Three files at a time, the long ones first: most tests wait for clients more than they work.
+# Two files at a time, the long ones first: most tests wait for clients more than they work.
 interop: interop-deps
-	$(BIN)/pytest interop_tests -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest interop_tests -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 interop-deps: $(VENV)/.developer
 	if [ -x interop_tests/setup.sh ]; then interop_tests/setup.sh; fi
