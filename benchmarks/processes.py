@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kompat.local_cluster import LocalCluster
+from kompat.cli.local_cluster import LocalCluster
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

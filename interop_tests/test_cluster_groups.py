@@ -19,7 +19,7 @@ from interop_tests.support.trickle import Trickle
 from interop_tests.support.wait import despite, until
 from interop_tests.support.worker import Worker
 from interop_tests.test_cluster import reassign, tool_on
-from kompat.coordination.shards import home_of
+from kompat.coordination.shards import partition_for
 
 PARTITIONS = 3
 HOMES = 4  # partitions of each internal topic
@@ -152,8 +152,8 @@ def test_copies_are_exact_while_the_leaders_of_data_offsets_and_transactions_are
     first = scene.copies[0]
     victims = [
         (scene.source, 0),
-        (OFFSETS, home_of(first.group.name, HOMES)),
-        (TRANSACTIONS, home_of(first.ids[0], HOMES)),
+        (OFFSETS, partition_for(first.group.name, HOMES)),
+        (TRANSACTIONS, partition_for(first.ids[0], HOMES)),
     ]
     chance = random.Random(4)
     try:

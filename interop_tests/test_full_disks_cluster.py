@@ -114,7 +114,7 @@ def test_a_cluster_whose_disks_are_full_in_turn_loses_and_doubles_nothing_and_re
             cluster.fill(number)
             until(lambda: cluster.takes(number, own[number]) == Code.KAFKA_STORAGE_ERROR, "writes are refused")  # noqa: B023
             refused = cluster.readiness(number)
-            assert (refused.status_code, "disk: it takes no writes" in refused.json()["detail"]) == (503, True)
+            assert (refused.status_code, "disk: the broker refuses writes" in refused.json()["detail"]) == (503, True)
             until(lambda: number not in leaders(cluster, topic), f"others lead instead of {number}")  # noqa: B023
             wait_for_progress([load], 300)
 

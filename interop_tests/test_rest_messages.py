@@ -102,7 +102,7 @@ def test_what_cannot_be_taken_says_why_and_the_rest_is_taken(door: Door, topic: 
     assert "error" not in good
     assert "forever" in late["error"]["detail"]
     for message, why in (
-        ({"value": "v", "delay": "1s", "deliverAt": 5}, "not both"),
+        ({"value": "v", "delay": "1s", "deliverAt": 5}, "cannot have both"),
         ({"value": "v", "partition": 3}, "no partition 3"),
         ({"value": "///", "encoding": "base64"}, "not base64"),
         ({"value": "v", "colour": "red"}, "colour"),

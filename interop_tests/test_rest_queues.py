@@ -214,7 +214,7 @@ def test_dead_letters_are_browsed_put_back_once_and_thrown_away(
         assert {(item["origin"]["topic"], item["origin"]["group"], item["isRedriven"]) for item in items} == {
             (topic, group, False)
         }
-        assert {"topic": letters, "letters": 4, "redriven": 0} in door.all("/v1/dead-letters")
+        assert {"topic": letters, "records": 4, "redriven": 0} in door.all("/v1/dead-letters")
         assert door.all(f"{path}/messages", cause="no such cause") == []
         assert len(door.all(f"{path}/messages", cause="nobody cooks that")) == 4
     one = next(item for item in doors[3].all(f"{path}/messages") if item["value"] == "bad1")

@@ -130,7 +130,7 @@ def test_quotas_slow_down_who_comes_by_http(
     topic = fresh_name("slow")
     assert ask(broker, ADMIN, "POST", "/v1/topics", {"name": topic}).status_code == 201
     assert ask(broker, ADMIN, "POST", f"/v1/topics/{topic}/messages", LARGE).status_code == 200
-    before = metric(broker, "kompat_quota_wait_seconds_total", quota=quota)
+    before = metric(broker, "kompat_quota_throttle_seconds_total", quota=quota)
     assert ask(broker, ADMIN, "POST", "/v1/quotas", {"user": ADMIN[0], "set": {quota: rate}}).status_code == 204
     begun = time.monotonic()
     try:
@@ -140,17 +140,17 @@ def test_quotas_slow_down_who_comes_by_http(
         took = time.monotonic() - begun
     finally:
         ask(broker, ADMIN, "POST", "/v1/quotas", {"user": ADMIN[0], "delete": [quota]})
-    waited = metric(broker, "kompat_quota_wait_seconds_total", quota=quota) - before
+    waited = metric(broker, "kompat_quota_throttle_seconds_total", quota=quota) - before
     assert waited > 0
     assert took > waited / 2  # the last request may have been told after its answer was there
 
 
 def test_requests_and_refused_logins_are_counted(broker: Broker) -> None:
-    refused = metric(broker, "kompat_failed_logins_total", listener="HTTP")
+    refused = metric(broker, "kompat_failed_authentications_total", listener="HTTP")
     for _ in range(2):
         assert ask(broker, ("admin", "wrong"), "GET", "/v1/cluster/brokers/1").status_code == 401
 
-    assert metric(broker, "kompat_failed_logins_total", listener="HTTP") == refused + 2
+    assert metric(broker, "kompat_failed_authentications_total", listener="HTTP") == refused + 2
     told = {"method": "GET", "route": "/v1/cluster/brokers/{broker}"}
     assert metric(broker, "kompat_http_requests_total", **told, status="401") == 2
     assert metric(broker, "kompat_http_request_seconds_count", **told) == 2
@@ -158,7 +158,7 @@ def test_requests_and_refused_logins_are_counted(broker: Broker) -> None:
 
 def test_refused_logins_on_kafkas_port_are_counted(broker: Broker) -> None:
     def refused() -> float:
-        return metric(broker, "kompat_failed_logins_total", listener="SASL_PLAINTEXT")
+        return metric(broker, "kompat_failed_authentications_total", listener="SASL_PLAINTEXT")
 
     before = refused()
     stranger = AdminClient(

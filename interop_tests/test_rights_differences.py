@@ -1,7 +1,7 @@
 """The same requests by the same two parties to kompat and to Apache Kafka with its StandardAuthorizer: who is denied what, and how.
 
 Runs where KOMPAT_TEST_GUARDED_ORACLE=host:port,host:port names a fresh Apache Kafka 4.3 with the settings of
-tests/handlers/parties.py: its plaintext listener, and the one for SASL.
+tests/handlers/principals.py: its plaintext listener, and the one for SASL.
 """
 
 import os
@@ -15,7 +15,7 @@ import kompat.testing
 from interop_tests.support.pair import differences, plain
 from interop_tests.support.wait import until
 from tests.handlers import rights, wire
-from tests.handlers.parties import SETTINGS, Address, Parties
+from tests.handlers.principals import SETTINGS, Address, Parties
 from tests.handlers.rights import CASES, Case
 
 ORACLE = os.environ.get("KOMPAT_TEST_GUARDED_ORACLE")

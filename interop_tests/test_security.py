@@ -20,6 +20,7 @@ from interop_tests.support.secured import ADMIN, Secured, Way
 from interop_tests.support.topics import fresh_name
 from interop_tests.support.wait import until
 from interop_tests.support.worker import Worker
+from tests.security.key_endpoint import endpoint
 from tests.security.tokens import Issuer
 
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -235,6 +236,34 @@ def test_clients_come_in_by_tokens(broker: Broker, secured: Secured) -> None:
         refused.list_topics(timeout=2)
     secured.issuer.publish(secured.issuer, newer)
     assert _has_come(way, token)
+
+
+@pytest.mark.parametrize("kind", ["ES256", "Ed25519"])
+def test_keys_of_tokens_come_by_https(kind: str, tmp_path: Path) -> None:
+    """Also one that the issuer has only now: a token that names it has the keys fetched."""
+    own = Secured(tmp_path / "secured")
+    first, newer = (Issuer(tmp_path / name, name, kind) for name in ("first", "newer"))
+    with endpoint(own.authority) as served:
+        served.issuers = [first]
+        settings = own.settings() | {"sasl.oauthbearer.jwks.endpoint.url": served.url}
+        with running(tmp_path / "broker", settings):
+            way = own.way("SASL_PLAINTEXT")
+            ends = int(time.time()) + 60
+            assert _has_come(way, first.token(sub="alice", aud="kompat", exp=ends))
+
+            served.issuers = [newer]
+            assert _has_come(way, newer.token(sub="alice", aud="kompat", exp=ends))
+            named = {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: (token, time.time() + 60)}
+            token = newer.token(sub="alice", aud="kompat", exp=ends)
+            admin = AdminClient(way.librdkafka() | named)
+            admin.poll(0)
+            assert admin.list_topics(timeout=10).brokers
+            token = first.token(sub="alice", aud="kompat", exp=ends)
+            refused = AdminClient(way.librdkafka() | named)
+            refused.poll(0)
+            with pytest.raises(KafkaException):
+                refused.list_topics(timeout=2)
+            assert len(served.requests) == 3  # at the start for each of two listeners, and for the newer key
 
 
 def _has_come(way: Way, token: str) -> bool:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from interop_tests.support.sparks import for_few_rows
-from kompat.extensions.redrive import Marks, read_letter
+from kompat.extensions.dead_letters.redrive import Marks, read_dead_letter
 from kompat.protocol.records import Record
 from spark import letter_frames as letters
 from spark import trace_frames as frames
@@ -332,7 +332,7 @@ def test_letters_of_both_kinds_are_read_as_the_broker_reads_them(spark: SparkSes
     ]
     assert [row["offset"] for row in letters.bad(found).orderBy("offset").collect()] == [2, 3, 4, 5]
     for row, record in zip(found.orderBy("offset").collect(), both, strict=True):
-        broker_reads = read_letter("dlq.orders", 0, Record(0, START, None, None, list(record)), Marks())
+        broker_reads = read_dead_letter("dlq.orders", 0, Record(0, START, None, None, list(record)), Marks())
         assert (row["origin_topic"] is None) == (broker_reads.origin is None)
 
 

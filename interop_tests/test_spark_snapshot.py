@@ -195,7 +195,7 @@ def test_a_topic_that_is_gone_is_read_from_its_archive(archived: Archived) -> No
     assert archived.read("--include-deleted") == (archived.expected(), "")
     with archived.reading() as process:
         _, said = process.communicate(timeout=SECONDS)
-    assert (process.returncode, said) == (1, f"kompat: there is no {archived.topic}\n")
+    assert (process.returncode, said) == (1, f"kompat: topic {archived.topic} does not exist\n")
 
 
 def test_an_archive_that_is_damaged_is_told(archived: Archived) -> None:

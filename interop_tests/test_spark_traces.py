@@ -246,7 +246,9 @@ def test_dead_letters_are_counted_by_cause_and_listed_and_those_on_the_list_go_b
     again = rows(source(spark, bootstrap, subscribe=topic))[before:]
     assert [(record.value, dict(record.headers)["kompat-redrive-count"]) for record in again] == [(b"reject", b"1")] * 3
     assert command("dlq", "redrive", letters, "--list", "-", stdin=printed.out.encode()) == "redriven: 0\n"
-    assert "has no letters of dlq.other" in command.fails("dlq", "redrive", "dlq.other", *redrive[3:], status=2)
+    assert "has no dead-letter records of dlq.other" in command.fails(
+        "dlq", "redrive", "dlq.other", *redrive[3:], status=2
+    )
 
 
 def make_letters(bootstrap: str, host: Host, topic: str, group: str, kinds: dict[str, int]) -> None:

@@ -7,10 +7,10 @@ from importlib.util import module_from_spec
 __version__ = "0.1.0"
 
 
-def _use_one_that_is_whole() -> None:
-    """A checkout hides the installed package from whoever runs Python in it, and has no native module unless it was built there.
+def _use_installed_package() -> None:
+    """In a checkout, Python imports its kompat rather than the installed one, but it has no native module unless it was built there.
 
-    Then the installed package takes this one's place.
+    The installed package then replaces it.
     """
     if PathFinder.find_spec(f"{__name__}._native", __path__) is not None:
         return
@@ -30,4 +30,4 @@ def _use_one_that_is_whole() -> None:
     )
 
 
-_use_one_that_is_whole()
+_use_installed_package()

@@ -1,4 +1,4 @@
-"""The `kompat` command. Imports wait until they are needed: a broker has to be up within a blink."""
+"""The `kompat` command. Imports are deferred until they are needed, so that a broker starts fast."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Any]
 
 INTERRUPTED = 130
-REFUSED = 2  # exit status of a start that cannot succeed until somebody changes something
+REFUSED = 2  # exit status of a start that cannot succeed until the operator changes something
 VERSION = "--version"
-GC_THRESHOLDS = (20_000, 20, 50)
+GC_THRESHOLDS = (10_000, 3, 700)  # so that neither of the young generations holds the event loop for 10 ms
 
-# Each but the first is a module of kompat.cli; `-` is `_` there.
+# Each command but the first is a module of kompat.cli, with `_` for `-`.
 COMMANDS = {
     "start": "run a broker",
-    "cluster": "run several brokers on this machine, and look after a cluster",
-    "topics": "list, create, describe, configure, grow and delete topics",
-    "produce": "send records",
-    "consume": "read a topic",
+    "cluster": "run a local cluster, and manage the brokers of a cluster",
+    "topics": "list, create, describe, configure and delete topics, add partitions",
+    "produce": "produce records",
+    "consume": "consume records",
     "groups": "list and describe groups, reset their offsets, delete them",
-    "config": "settings of topics, brokers and groups",
-    "users": "list, add and remove users",
-    "acls": "list, add and remove access rules",
+    "config": "describe and change the configuration of topics, brokers and groups",
+    "users": "list, add and remove SCRAM users",
+    "acls": "list, add and remove ACLs",
     "quotas": "list, set and remove quotas",
-    "queue": "take records one by one, and say what became of them",
-    "delayed": "look at records that wait for their time, cancel and reschedule them",
-    "dlq": "dead letters: browse, put back, throw away",
-    "trace": "tell the story of a record",
-    "bench": "measure how fast a broker takes and gives records",
-    "backup": "copy a running broker's data, and look whether a copy is whole",
-    "restore": "make a data directory of a backup",
-    "dump-log": "print what is in a stopped broker's data directory",
-    "doctor": "check a data directory and a running broker, and say what is wrong",
-    "completion": "print a script that completes commands in a shell",
+    "queue": "acquire single records of a queue and acknowledge them",
+    "delayed": "list, cancel and reschedule delayed records",
+    "dlq": "browse, redrive and purge dead-letter records",
+    "trace": "show the trace of a record",
+    "bench": "measure the throughput and latency of a broker",
+    "backup": "back up a running broker, and verify backups",
+    "restore": "restore a backup into a data directory",
+    "dump-log": "print the contents of a stopped broker's data directory",
+    "doctor": "check a running broker or a data directory for problems",
+    "completion": "print a shell completion script",
 }
 
 START_FLAGS = (
@@ -61,10 +61,9 @@ START_FLAGS = (
 
 
 class Parser(argparse.ArgumentParser):
-    """Of the command and, as argparse has it, of all commands in it: what is wrong is told in one line.
+    """The parser of the command and, because argparse uses the same class, of its subcommands: errors are one line.
 
-    Arguments may stand before, between and after flags: argparse by itself gives up on those that may be missing as soon as it meets a
-    flag.
+    Arguments may stand before, between and after flags: argparse by itself takes optional arguments as missing as soon as it meets a flag.
     """
 
     _is_mixing = False
@@ -79,22 +78,22 @@ class Parser(argparse.ArgumentParser):
             self._is_mixing = False
 
     def error(self, message: str) -> NoReturn:
-        self.exit(REFUSED, f"kompat: {message} ({self.prog} --help tells more)\n")
+        self.exit(REFUSED, f"kompat: {message} ({self.prog} --help shows the usage)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     try:
         args = parser_of(given[0] if given else None).parse_args(argv)
-        gc.disable()  # nothing that is built during the start becomes garbage
+        gc.disable()  # nothing that the start builds becomes garbage
         run: Callable[[argparse.Namespace], int] = args.run
         return run(args)
-    except KeyboardInterrupt:  # before there was anything to tidy up
+    except KeyboardInterrupt:  # there is nothing to clean up yet
         return INTERRUPTED
 
 
 def parser_of(command: str | None) -> argparse.ArgumentParser:
-    """Of one command, if it is one: the others are not looked into. Of anything else, with a line for each."""
+    """The parser of one command, without importing the others. If there is no such command, all are listed in one line each."""
     parser, commands = _root()
     if command in COMMANDS:
         add_command(commands, command)
@@ -105,7 +104,7 @@ def parser_of(command: str | None) -> argparse.ArgumentParser:
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """For those who have to know all commands."""
+    """The parser with all commands."""
     parser, commands = _root()
     for name in COMMANDS:
         add_command(commands, name)
@@ -136,7 +135,7 @@ def _add_start(commands: Commands) -> None:
         "start",
         help=COMMANDS["start"],
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Run a broker until SIGTERM. Flags win over KOMPAT_… variables, these over the file.",
+        description="Run a broker until SIGTERM. Flags override KOMPAT_… environment variables, which override the configuration file.",
         epilog=(
             "examples:\n"
             "  kompat start\n"
@@ -146,19 +145,31 @@ def _add_start(commands: Commands) -> None:
         ),
     )
     start.add_argument("--host", help="address to listen on (127.0.0.1)")
-    start.add_argument("--port", help="Kafka's port (9092); 0 takes a free one")
-    start.add_argument("--http-host", metavar="HOST", help="address of REST, metrics and console (127.0.0.1)")
-    start.add_argument("--http-port", metavar="PORT", help="its port (8080); 0 takes a free one, none is for none")
-    start.add_argument("--data", metavar="DIR", help="data directory (./kompat-data); :memory: keeps nothing")
-    start.add_argument("--node-id", metavar="N", help="this broker's number")
-    start.add_argument("--advertised", metavar="HOST:PORT", help="what clients are told (the address they dialled)")
-    start.add_argument("--cluster", metavar="N@HOST:PORT,…", help="brokers to found a cluster with, or to join")
+    start.add_argument("--port", help="port of the Kafka listener (9092); 0 chooses a free port")
     start.add_argument(
-        "--cluster-listener", metavar="HOST:PORT", help="where other brokers connect (as --cluster says)"
+        "--http-host", metavar="HOST", help="address of the HTTP port: REST, metrics and console (127.0.0.1)"
     )
-    start.add_argument("--cluster-secret-file", metavar="FILE", help="what the brokers of the cluster have in common")
-    start.add_argument("--config", metavar="FILE", help="settings, a name=value a line")
-    start.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="any setting, by Kafka's name")
+    start.add_argument(
+        "--http-port", metavar="PORT", help="the HTTP port (8080); 0 chooses a free port, none disables HTTP"
+    )
+    start.add_argument(
+        "--data", metavar="DIR", help="data directory (./kompat-data); :memory: keeps all data in memory"
+    )
+    start.add_argument("--node-id", metavar="N", help="node id of this broker")
+    start.add_argument(
+        "--advertised", metavar="HOST:PORT", help="address that clients are to use (the address that they connected to)"
+    )
+    start.add_argument(
+        "--cluster", metavar="N@HOST:PORT,…", help="initial brokers of a new cluster, or brokers of the cluster to join"
+    )
+    start.add_argument(
+        "--cluster-listener", metavar="HOST:PORT", help="address for connections of other brokers (as in --cluster)"
+    )
+    start.add_argument(
+        "--cluster-secret-file", metavar="FILE", help="file with the secret that the brokers of the cluster share"
+    )
+    start.add_argument("--config", metavar="FILE", help="properties file: one name=value on each line")
+    start.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="set a configuration property")
     start.set_defaults(run=_start)
 
 
@@ -176,8 +187,8 @@ def _start(args: argparse.Namespace) -> int:
 
 
 def _run(config: BrokerConfig) -> int:
-    from kompat import logs
     from kompat.broker import Broker, Unstartable, run_until_signal
+    from kompat.common import logs
 
     logs.set_up()
     _raise_file_limit()
@@ -197,13 +208,13 @@ def _run(config: BrokerConfig) -> int:
 
 
 def _raise_file_limit() -> None:
-    """To what the system allows, as a JVM does: the usual 1024 is less than a broker's files and clients together."""
+    """Raise the limit to what the system allows, as a JVM does: a broker has more files and clients than the usual 1024."""
     try:
         import resource
-    except ImportError:  # there is no such limit on Windows
+    except ImportError:  # Windows has no such limit
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # macOS says "unlimited" and means something else
+    with contextlib.suppress(OSError, ValueError):  # macOS reports "unlimited", but rejects it
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 

@@ -58,11 +58,17 @@ def read_records(
 def write_records(records: Iterable[object], base_offset: int, base_timestamp: int) -> bytes: ...
 
 class NamePattern:
-    """A regular expression in the syntax of Rust's `regex`; ValueError where it is none or too large."""
+    """A regular expression in RE2's syntax; ValueError, with the reason, where it is none or too large."""
 
-    def __new__(cls, expression: str, size_limit: int, cache_limit: int, unicode: bool) -> NamePattern: ...
+    def __new__(cls, expression: str) -> NamePattern: ...
     def select(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that match, in their order."""
+        """Those of the names that match as a whole, in their order."""
+
+def xxh3_64(data: Buffer) -> int:
+    """XXH3 of 64 bits with seed 0, unsigned. Kafka keeps this hash of the subscribed topics in a group's metadata record."""
+
+def certificate_subject(certificate: Buffer) -> str:
+    """The subject of a certificate in DER as Java's X500Principal has it (RFC 2253); ValueError where it is no certificate."""
 
 class RaftError(Exception):
     """What a Raft group refuses."""

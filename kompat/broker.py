@@ -1,4 +1,4 @@
-"""The composition root: the only place that builds everything, and takes it down in reverse."""
+"""The composition root: it builds all parts of a broker, and closes them in reverse order."""
 
 from __future__ import annotations
 
@@ -12,169 +12,189 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from kompat import __version__
-from kompat.admin.door import Door
+from kompat.admin.http_server import HttpServer
+from kompat.backup.service import Backups
 from kompat.clock import Clock, SystemClock
 from kompat.cluster.authorizer import Authorizer
-from kompat.cluster.calls import Call
 from kompat.cluster.client_quotas import ClientQuotas
-from kompat.cluster.names import KOMPAT_TRACE, is_internal
+from kompat.cluster.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, is_internal
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Address, ResourceType
 from kompat.cluster.users import Users
+from kompat.common.meters import LoopLag, Meters
 from kompat.config.broker import BrokerConfig
-from kompat.config.definitions import ConfigSource
-from kompat.config.values import numbers_by_address
-from kompat.coordinators import Coordinators
+from kompat.coordination.leadership_events import Coordinator, LeadershipEvents
 from kompat.errors import ConfigError, DamagedData, KafkaError, StorageError
-from kompat.extensions.dead_letter_service import DeadLetterService
-from kompat.extensions.end_offsets import EndOffsets
-from kompat.extensions.queue_far import FarShares
-from kompat.extensions.queue_topics import QueueTopics
-from kompat.extensions.queues import QueueService
+from kompat.extensions.dead_letters.appender import DlqAppender
+from kompat.extensions.dead_letters.destination import DeadLetterTopics
+from kompat.extensions.dead_letters.forwarder import ExactlyOnceForwarder
+from kompat.extensions.dead_letters.service import DeadLetterService
+from kompat.extensions.dead_letters.share_groups import DeadLetterWriter
+from kompat.extensions.delay.service import DelayService
+from kompat.extensions.partitions import PartitionLookup
+from kompat.extensions.priority.index import order_of
+from kompat.extensions.priority.service import LaneService
+from kompat.extensions.queues.leader import QueueLeader
+from kompat.extensions.queues.service import QueueService
+from kompat.extensions.queues.topics import QueueTopics
+from kompat.extensions.reads.end_offsets import EndOffsets
+from kompat.extensions.reads.service import ReadService
 from kompat.extensions.service import Extensions
+from kompat.extensions.tracing.recorder import Observer, Recorder
+from kompat.extensions.tracing.service import TraceService
+from kompat.groups.build import build_groups
+from kompat.groups.service import GroupService
 from kompat.handlers import APIS
-from kompat.handlers.fetch_room import FetchRoom
-from kompat.handlers.fetch_sessions import FetchSessions
-from kompat.handlers.services import Services
-from kompat.handlers.transactional_produce import Turns
-from kompat.log.backups import Backups
-from kompat.log.cleaning import CleanerSettings
+from kompat.handlers.support.fetch_room import FetchRoom
+from kompat.handlers.support.fetch_sessions import FetchSessions
+from kompat.handlers.support.services import Services
+from kompat.handlers.support.transactional_produce import Turns
 from kompat.log.commit import GroupCommit
-from kompat.log.manager import Logs, LogSettings
-from kompat.meters import LoopLag, Meters
+from kompat.log.manager import Logs
+from kompat.log.settings import log_settings
 from kompat.server.dispatch import Dispatcher
-from kompat.server.forwarding import Forwarded
-from kompat.server.limits import Limits
+from kompat.server.forwarding import ForwardedRequests
+from kompat.server.limits import limits_of
 from kompat.server.listener import Listener
 from kompat.server.listeners import Listeners
+from kompat.share.build import build_shares
+from kompat.share.groups.registry import ShareRegistry
+from kompat.share.groups.service import ShareGroupExtension, ShareGroupService
+from kompat.share.service import ShareService
 from kompat.telemetry.service import Telemetry
+from kompat.txn.build import build_transactions
+from kompat.txn.service import TransactionService
 from kompat.types import Millis, NodeId
 
 if TYPE_CHECKING:
-    from kompat.cluster.member import Member
-    from kompat.extensions.tracing.service import TraceService
-    from kompat.log.store import LogStore
+    from kompat.cluster.local_broker import BrokerParts
+    from kompat.log.storage.store import LogStore
 
 log = logging.getLogger(__name__)
 
 IN_MEMORY = ":memory:"
 DRAIN_SECONDS = 3.0
-SWITCH_SECONDS = 0.0005  # a worker thread that reads for one client keeps the interpreter from the others no longer
-SESSION_EVICTION = Millis(120_000)  # Kafka's, where it is not a setting either
+SWITCH_SECONDS = 0.0005  # a worker thread that reads for one client must not hold the interpreter longer than this
+SESSION_EVICTION = Millis(120_000)  # as in Kafka, which has no setting for it
 MAX_SESSION_ID = 2**31 - 1
 
 
-class Unstartable(Exception):  # noqa: N818 - it is told to the operator as it is
-    """The broker cannot start until somebody changes something: the message says what."""
+class Unstartable(Exception):  # noqa: N818 - its text is the operator's message
+    """The broker cannot start until the operator changes something: the message says what."""
 
 
 class Broker:
     def __init__(self, config: BrokerConfig, clock: Clock | None = None) -> None:
         self._config = config
         self._clock = clock or SystemClock()
-        self._built = AsyncExitStack()  # what has to be taken down again
+        self._built = AsyncExitStack()  # what `stop` has to close
         self.meters = Meters()
-        self.peer: Address | None = None  # where other brokers of its cluster find it
+        self.peer: Address | None = None  # its address for other brokers of the cluster
         self._listeners = Listeners(config, self._clock)
         self.http_scheme = "http"
-        self.http = ""  # where its HTTP door is, as host:port; empty: it has none
+        self.http = ""  # host:port of its HTTP port; empty if it has none
 
     @property
     def endpoint(self) -> tuple[str, int]:
-        """Of the first listener."""
+        """The endpoint of the first listener."""
         return next(iter(self.endpoints.values()))
 
     @property
     def endpoints(self) -> dict[str, tuple[str, int]]:
-        """By the names of the listeners."""
+        """The endpoints by listener name."""
         return self._listeners.addresses
 
     @property
     def address(self) -> str:
-        """The first, and the others with their names."""
+        """The address of the first listener, then those of the others with their names."""
         first, *others = ((name, str(Address(*at))) for name, at in self.endpoints.items())
         return " ".join((first[1], *(f"{name}://{at}" for name, at in others)))
 
     async def start(self) -> None:
-        """Serve clients. Where that fails, everything is as before."""
+        """Start to serve clients. If that fails, everything that was opened is closed."""
         try:
             self._listeners.prepare()
             self._built.callback(self._listeners.close)
-            door = await self._bind_door()
+            http_server = await self._bind_http()
             services = await self._build_services()
-            member = services.cluster.member
-            controller = member.controller if member is not None else None
-            dispatcher = Dispatcher(APIS, services, controller, services.meters)
-            if member is not None:
-                member.controller.serve(Call.FORWARD, Forwarded(dispatcher).serve)
-                member.peers.on_call[Call.REQUEST] = Forwarded(dispatcher).serve
-            listener = Listener(dispatcher, limits(self._config), on_left=services.disconnected, quotas=services.quotas)
+            dispatcher = Dispatcher(APIS, services, services.meters)
+            ForwardedRequests(services.cluster.rpc, dispatcher)
+            listener = Listener(
+                dispatcher, limits_of(self._config), on_left=services.disconnected, quotas=services.quotas
+            )
             services.fetch_room.unread = lambda: listener.unread
             self._count_connections(listener)
             self._built.callback(LoopLag(self.meters.loop_lag, asyncio.get_running_loop()).close)
             await self._listen(listener, services.users)
-            # Before connections are drained: members may wait for their group longer than anybody waits for a stop.
+            # Before connections are drained: a member may wait for a rebalance longer than a stop may take.
             self._built.callback(services.groups.dismiss)
-            if member is not None:
-                # While clients are still served: none of them has to wait for another leader.
-                self._built.push_async_callback(member.hand_over)
-            door.serve(services, self.endpoint, listener.budget)
-            self._built.push_async_callback(door.close)  # before all others: nothing is behind it any more
+            # While clients are still served, so that none of them has to wait for a new leader.
+            self._built.push_async_callback(services.cluster.local.hand_over)
+            http_server.serve(services, self.endpoint, listener.budget)
+            self._built.push_async_callback(
+                http_server.close
+            )  # first of all: the services that it uses are still there
         except BaseException:
             await self.stop()
             raise
         log.info("ready", extra={"version": __version__, "kafka": self.address, "data": self._config.data})
 
     async def stop(self) -> None:
-        """Finish what is under way, write everything, let go of the data directory."""
+        """Finish requests in progress, write everything, and unlock the data directory."""
         await self._built.aclose()
 
-    async def _bind_door(self) -> Door:
-        door = Door(self._config)
-        self._built.push_async_callback(door.close)  # where the start fails
-        await door.bind()
-        self.http, self.http_scheme = door.address, door.scheme
-        return door
+    async def _bind_http(self) -> HttpServer:
+        http_server = HttpServer(self._config)
+        self._built.push_async_callback(http_server.close)  # if the start fails
+        await http_server.bind()
+        self.http, self.http_scheme = http_server.address, http_server.scheme
+        return http_server
 
     async def _build_services(self) -> Services:
         config, clock = self._config, self._clock
         logs, commit = self._open_logs()
         extensions = Extensions(logs, clock, is_internal)
         self._built.callback(extensions.close)
-        self.meters.fired, self.meters.released = lambda: extensions.delays.fired, lambda: extensions.lanes.released
+        self.meters.fired, self.meters.released = (
+            lambda: extensions.scheduler.fired,
+            lambda: extensions.releases.released,
+        )
         cluster = await self._start_cluster(logs, commit)
-        member = cluster.member
-        delays, lanes = extensions.join(cluster)
+        rpc, partitions = cluster.rpc, PartitionLookup(cluster)
         logs.start()
-        config.watch(lambda _: logs.configure(_log_settings(config)))
-        coordinators = Coordinators(config, clock, cluster, logs, extensions.share_traces)
-        self._built.push_async_callback(coordinators.close)
-        coordinators.groups.events = extensions.commit_traces
-        traces = self._trace(extensions, coordinators)
-        coordinators.start()
-        asking = member.asking if member is not None else None
-        far = FarShares(coordinators.shares, logs, asking, coordinators.share_registry.adopt)
-        await self._start_queues(QueueTopics(cluster, logs, coordinators.shares, far))
-        extensions.follow_commits(coordinators.groups)
-        extensions.start()
+        config.watch(lambda _: logs.configure(log_settings(config)))
+        forwarder = ExactlyOnceForwarder(rpc, clock, extensions.tracer)
+        shares = self._build_shares(cluster, logs, extensions, forwarder)
+        groups, transactions = self._build_coordinators(cluster, logs, extensions, shares)
+        share_groups = ShareGroupService(groups, shares.offsets, clock)
+        self._built.push_async_callback(share_groups.close)
+        reads = ReadService(partitions, rpc)
+        recorder = self._start_recorder(extensions, cluster, logs)
+        self._start_coordinators(cluster, groups, transactions, shares)
+        QueueLeader(rpc, shares, logs, ShareRegistry(cluster, share_groups).register)
+        queue_topics = QueueTopics(cluster, logs, shares)
+        self._built.push_async_callback(queue_topics.close)
+        await queue_topics.start()
+        extensions.start(groups)
         return Services(
             config=config,
             clock=clock,
             cluster=cluster,
             logs=logs,
-            groups=coordinators.groups,
-            transactions=coordinators.transactions,
-            shares=coordinators.shares,
+            groups=groups,
+            share_groups=share_groups,
+            transactions=transactions,
+            shares=shares,
             telemetry=_telemetry(clock, cluster),
             backups=self._backups(logs, cluster),
-            delays=delays,
-            ends=EndOffsets(logs, clock, asking),
-            queues=QueueService(cluster, coordinators.shares, far),
-            dead_letters=DeadLetterService(cluster, logs, clock, extensions.tracer, coordinators.courier),
-            lanes=lanes,
+            delays=DelayService(partitions, rpc, logs, clock),
+            ends=EndOffsets(rpc, logs, clock),
+            queues=QueueService(cluster),
+            dead_letters=DeadLetterService(cluster, logs, clock, extensions.tracer, forwarder),
+            lanes=LaneService(partitions, rpc, logs),
             tracer=extensions.tracer,
-            traces=traces,
-            reads=extensions.reads,
+            traces=TraceService(recorder, partitions, rpc, reads),
+            reads=reads,
             node_id=NodeId(config.node_id),
             version=__version__,
             fetch_sessions=_fetch_sessions(config),
@@ -186,6 +206,38 @@ class Broker:
             authorizer=Authorizer(cluster, config),
             quotas=ClientQuotas(cluster, config, clock),
         )
+
+    def _build_shares(
+        self, cluster: ClusterService, logs: Logs, extensions: Extensions, forwarder: ExactlyOnceForwarder
+    ) -> ShareService:
+        topics, events = DeadLetterTopics(cluster), extensions.share_traces
+        writer = DeadLetterWriter(DlqAppender(topics.find, forwarder), self._clock, events, profile=topics.profile)
+        return build_shares(
+            self._config, self._clock, cluster, logs, order_of=order_of, dead_letters=writer, events=events
+        )
+
+    def _build_coordinators(
+        self, cluster: ClusterService, logs: Logs, extensions: Extensions, shares: ShareService
+    ) -> tuple[GroupService, TransactionService]:
+        config, clock = self._config, self._clock
+        kinds = [ShareGroupExtension(shares.offsets, clock)]
+        groups = build_groups(config, clock, cluster, logs, kinds, extensions.commit_traces)
+        transactions = build_transactions(config, clock, cluster, logs, groups)
+        for service in (groups, transactions, shares):
+            self._built.push_async_callback(service.close)
+        return groups, transactions
+
+    def _start_coordinators(
+        self, cluster: ClusterService, groups: GroupService, transactions: TransactionService, shares: ShareService
+    ) -> None:
+        for service in (groups, transactions, shares):
+            service.start()
+        coordinators: dict[str, Coordinator] = {
+            CONSUMER_OFFSETS: groups,
+            TRANSACTION_STATE: transactions,
+            SHARE_GROUP_STATE: shares.coordinator,
+        }
+        cluster.local.leadership.watch(LeadershipEvents(coordinators, shares.leader_changed))
 
     def _backups(self, logs: Logs, cluster: ClusterService) -> Backups:
         def facts() -> dict[str, Any]:
@@ -211,13 +263,13 @@ class Broker:
             syncs=self.meters.syncs,
         )
         self._built.push_async_callback(commit.close)
-        logs = Logs(store, commit, self._clock, _log_settings(config), self.meters)
+        logs = Logs(store, commit, self._clock, log_settings(config), self.meters)
         self._built.push_async_callback(_close_logs, logs)
         return logs, commit
 
     async def _start_cluster(self, logs: Logs, commit: GroupCommit) -> ClusterService:
-        member = await self._join_cluster(commit) if is_clustered(self._config) else None
-        cluster = ClusterService(self._config, self._clock, logs, member)
+        parts = await self._join_cluster(commit) if is_clustered(self._config) else None
+        cluster = ClusterService(self._config, self._clock, logs, parts)
         self._built.push_async_callback(cluster.close)
         await cluster.start()
         return cluster
@@ -228,51 +280,48 @@ class Broker:
         await users.begin(self._config)
         return users
 
-    async def _join_cluster(self, commit: GroupCommit) -> Member:
-        from kompat.cluster.build import build  # what it imports a broker that is alone does not need
+    async def _join_cluster(self, commit: GroupCommit) -> BrokerParts:
+        from kompat.cluster.build import build  # a single broker does not need these imports
 
-        await self._listeners.bind()  # the others have to be told which ports those are, before clients come
+        await self._listeners.bind()  # other brokers have to know the ports before clients connect
         kafka = {name: Address(*at) for name, at in self.endpoints.items()}
-        member = await build(self._config, self._clock, commit, kafka, self._built)
-        self.peer = member.broker.peer
-        return member
+        parts = await build(self._config, self._clock, commit, kafka, self._built)
+        self.peer = parts.broker.peer
+        return parts
 
-    async def _start_queues(self, queue_topics: QueueTopics) -> None:
-        self._built.push_async_callback(queue_topics.close)
-        await queue_topics.start()
+    def _start_recorder(self, extensions: Extensions, cluster: ClusterService, logs: Logs) -> Recorder:
+        recorder = Recorder(extensions.tracer, cluster, cluster.rpc, logs, self._trace_observers())
+        self._built.push_async_callback(recorder.close)
+        recorder.start()
+        return recorder
 
-    def _trace(self, extensions: Extensions, coordinators: Coordinators) -> TraceService:
-        traces = extensions.trace(*coordinators.internal(KOMPAT_TRACE))
-        if self._config["kompat.otlp.endpoint"]:
-            self._export_traces(extensions)
-        self._built.push_async_callback(extensions.tracer.recorder.close)
-        return traces
-
-    def _export_traces(self, extensions: Extensions) -> None:
-        from kompat.extensions.tracing.otlp import OtlpExport  # what it imports takes a while
+    def _trace_observers(self) -> list[Observer]:
+        if not self._config["kompat.otlp.endpoint"]:
+            return []
+        from kompat.extensions.tracing.otlp import OtlpExport  # its imports take a while
 
         export = OtlpExport(self._config["kompat.otlp.endpoint"], node_id=self._config.node_id, version=__version__)
         export.start()
-        extensions.tracer.recorder.observer = export.show
         self._built.push_async_callback(asyncio.to_thread, export.close)
+        return [export.show]
 
     def _count_connections(self, listener: Listener) -> None:
         self.meters.connections = lambda: len(listener.connections)
         self.meters.connections_accepted = lambda: listener.accepted
         self.meters.bytes_under_way = lambda: listener.budget.used
-        self.meters.refused_logins = lambda: dict(listener.strangers.refused)
+        self.meters.refused_logins = lambda: dict(listener.unauthenticated.refused)
 
     async def _listen(self, listener: Listener, users: Users) -> None:
         self._built.push_async_callback(listener.drain, DRAIN_SECONDS)
         await self._listeners.open(listener, users)
-        self._config.watch(lambda _: listener.change_limits(limits(self._config)))
+        self._config.watch(lambda _: listener.change_limits(limits_of(self._config)))
 
 
 async def _close_logs(logs: Logs) -> None:
     try:
         await logs.close()
     except KafkaError as error:
-        # What was acknowledged is written; only the next start takes longer.
+        # What was acknowledged is written: only the next start takes longer.
         log.warning("the logs could not be closed in good order", extra={"reason": error})
 
 
@@ -289,63 +338,26 @@ def is_clustered(config: BrokerConfig) -> bool:
 
 
 def _store(config: BrokerConfig) -> LogStore:
-    # Each imports what the other does not need.
+    # Neither needs what the other imports.
     if config.data == IN_MEMORY:
-        from kompat.log.memory import MemoryStore
+        from kompat.log.storage.memory import MemoryStore
 
         return MemoryStore()
-    from kompat.log.rocks import RocksStore
+    from kompat.log.storage.rocks import RocksStore
 
     return RocksStore(config.data, reserve_bytes=config["kompat.disk.reserve.bytes"])
 
 
-def _log_settings(config: BrokerConfig) -> LogSettings:
-    return LogSettings(
-        cache_bytes=config["kompat.cache.bytes"],
-        retention_check_interval_ms=config["log.retention.check.interval.ms"],
-        producer_id_expiration_ms=config["producer.id.expiration.ms"],
-        cleaner=CleanerSettings(
-            dedupe_buffer_size=config["log.cleaner.dedupe.buffer.size"],
-            io_max_bytes_per_second=config["log.cleaner.io.max.bytes.per.second"],
-            backoff_ms=config["log.cleaner.backoff.ms"],
-            is_enabled=config["log.cleaner.enable"],
-        ),
-    )
-
-
 def _fetch_sessions(config: BrokerConfig) -> FetchSessions:
     slots = config["max.incremental.fetch.session.cache.slots"]
-    # A session's id is no secret: it saves bytes, and opens nothing that its owner could not open without it.
+    # A fetch session's id is not a secret: it saves bytes, and gives no rights.
     return FetchSessions(slots, SESSION_EVICTION, lambda: random.randint(1, MAX_SESSION_ID))  # noqa: S311
-
-
-def limits(config: BrokerConfig) -> Limits:
-    """Kafka's settings of the same meaning. Where Kafka's default suits a thread per socket, only what was set counts."""
-    given = {
-        field: config[name]
-        for field, name in (
-            ("accept_backlog", "socket.listen.backlog.size"),
-            ("receive_buffer_bytes", "socket.receive.buffer.bytes"),
-            ("send_buffer_bytes", "socket.send.buffer.bytes"),
-            ("total_bytes", "queued.max.request.bytes"),
-        )
-        if config.source(name) is not ConfigSource.DEFAULT_CONFIG and config[name] > 0
-    }
-    idle_ms = config["connections.max.idle.ms"]
-    return Limits(
-        request_bytes=config["socket.request.max.bytes"],
-        connections=config["max.connections"],
-        connections_per_ip=config["max.connections.per.ip"],
-        connections_of_ip=numbers_by_address(config["max.connections.per.ip.overrides"]),
-        idle_seconds=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
-        **given,
-    )
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
-    except ImportError:  # where it is not built for the platform
+    except ImportError:  # it is not available on every platform
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
@@ -376,7 +388,7 @@ async def _run_until_signal(broker: Broker, ready: Callable[[Broker], None]) -> 
 
 
 async def _unless(stopped: asyncio.Event, start: Coroutine[Any, Any, None]) -> bool:
-    """Whether it came to its end before somebody changed his mind: a broker may have to wait for others."""
+    """Whether the start finished before the signal to stop: a broker may have to wait for others."""
     starting, stopping = asyncio.ensure_future(start), asyncio.ensure_future(stopped.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     if starting.done():

@@ -1,4 +1,4 @@
-"""Time, handed in: whoever needs it takes a Clock, so that tests and replays decide what time it is."""
+"""The clock as a dependency: code that needs the time takes a Clock, so that tests and replays control it."""
 
 import time
 from typing import Protocol
@@ -8,11 +8,11 @@ from kompat.types import Millis
 
 class Clock(Protocol):
     def now(self) -> Millis:
-        """Wall-clock milliseconds since the epoch, for timestamps that others see."""
+        """Wall-clock milliseconds since the epoch, for timestamps that clients see."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never jump, for time-outs."""
+        """Monotonic seconds, for timeouts."""
         ...
 
 
@@ -25,7 +25,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves when told to."""
+    """A clock that tests move by hand."""
 
     def __init__(self, now: int = 1_700_000_000_000) -> None:
         self._now = now
@@ -41,6 +41,6 @@ class ManualClock:
         self._now += ms
 
     def jump(self, ms: int) -> None:
-        """Set the wall clock, as an operator may: no time passes."""
+        """Change the wall clock, as an operator may: no time passes."""
         self._now += ms
         self._jumped += ms

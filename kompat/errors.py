@@ -1,17 +1,17 @@
-"""Everything that can go wrong, and who hears of it.
+"""The errors of the broker, and what becomes of each.
 
 Exception
-├── KafkaError      the client did or asked something that has an error code: it is answered
-│   └── DamagedOffsets    no replica has what was written there: CORRUPT_MESSAGE
+├── KafkaError      the request failed with one of Kafka's error codes: the response has it
+│   └── DamagedOffsets    no replica has an undamaged copy of these offsets: CORRUPT_MESSAGE
 ├── ProtocolError   the bytes are not the protocol: the connection is closed
-├── StorageError    the disk refused: what was under way is answered KAFKA_STORAGE_ERROR
+├── StorageError    a read or write of the disk failed: requests in progress are answered KAFKA_STORAGE_ERROR
 │   └── DamagedBatch      a stored batch is not what was written: another replica's is taken, else the read is answered CORRUPT_MESSAGE
 ├── DamagedData     stored data contradicts itself: the broker does not start, and says what to do
-├── PeerError       another broker could not be asked: whoever asked decides what that means
-│   ├── PeerUnavailable   there is no link to it, or it was lost before the answer
-│   │   └── PeerBusy      it has too much under way
-│   ├── PeerTimeout       it has not answered in time
-│   └── PeerFailed        it tried, and failed
+├── PeerError       a request to another broker failed: the caller decides what that means
+│   ├── PeerUnavailable   there is no connection to it, or it was lost before the response
+│   │   └── PeerBusy      it has too many requests in progress
+│   ├── PeerTimeout       it has not responded in time
+│   └── PeerFailed        it failed to handle the request
 └── ConfigError     a setting is unknown or malformed: the broker does not start
 
 Anything else that reaches the dispatcher is a bug: it is logged once and answered UNKNOWN_SERVER_ERROR.
@@ -169,8 +169,15 @@ class KafkaError(Exception):
         self.message = message
 
 
+def kafka_error(error: Exception) -> KafkaError:
+    """The error for the response: exceptions other than KafkaError have no code of their own."""
+    if isinstance(error, KafkaError):
+        return error
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
+
+
 class DamagedOffsets(KafkaError):  # noqa: N818 - it names a state of the log, not a mistake of the caller
-    """No replica has these offsets as they were written."""
+    """No replica has an undamaged copy of these offsets."""
 
     def __init__(self, first: int, last: int) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, f"offsets {first} to {last} are damaged")
@@ -179,15 +186,15 @@ class DamagedOffsets(KafkaError):  # noqa: N818 - it names a state of the log, n
 
 
 class ProtocolError(Exception):
-    """The peer does not speak the protocol; nothing can be answered."""
+    """The client does not speak the protocol; no response is possible."""
 
 
 class StorageError(Exception):
-    """The disk refused a write or a read."""
+    """A write or a read of the disk failed."""
 
 
 class DamagedBatch(StorageError):  # noqa: N818 - it names a state of the disk, not a mistake of the caller
-    """Offsets of a log whose bytes are not there, or not what was written. What lies before and behind can be read."""
+    """Offsets of a log whose bytes are missing, or not what was written. The offsets before and after them can be read."""
 
     def __init__(self, message: str, first: int, last: int) -> None:
         super().__init__(message)
@@ -204,11 +211,11 @@ class UnknownRecord(DamagedData):
 
 
 class PeerError(Exception):
-    """Another broker has not given an answer."""
+    """A request to another broker failed."""
 
 
 class PeerUnavailable(PeerError):  # noqa: N818 - it names a state of the other broker
-    """There is no link to the broker, or it was lost before the answer. `is_sent`: it may have done what was asked."""
+    """There is no connection to the broker, or it was lost before the response. `is_sent`: the request may have taken effect."""
 
     def __init__(self, message: str, *, is_sent: bool) -> None:
         super().__init__(message)
@@ -216,18 +223,18 @@ class PeerUnavailable(PeerError):  # noqa: N818 - it names a state of the other 
 
 
 class PeerBusy(PeerUnavailable):
-    """The broker has too much under way, and has done nothing of what was asked."""
+    """The broker has too many requests in progress, and has rejected this one."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, is_sent=False)
 
 
 class PeerTimeout(PeerError):  # noqa: N818 - as above
-    """The broker has not answered in time; it may have done what was asked."""
+    """The broker has not responded in time; the request may have taken effect."""
 
 
 class PeerFailed(PeerError):  # noqa: N818 - as above
-    """The broker tried to do what was asked, and failed."""
+    """The broker failed to handle the request."""
 
 
 class ConfigError(Exception):

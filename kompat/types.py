@@ -1,7 +1,7 @@
 """Names for the numbers and ids that cross module boundaries."""
 
 from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 from uuid import UUID
 
 Offset = NewType("Offset", int)
@@ -28,9 +28,8 @@ class TopicPartition:
         return f"{self.topic}-{self.partition}"
 
 
-@dataclass(frozen=True, slots=True)
-class LogId:
-    """What a partition's data is filed under: unlike its name, it is never used again after a delete."""
+class LogId(NamedTuple):
+    """The identity of a partition's log: unlike a topic's name, a topic id is never reused after a delete."""
 
     topic_id: UUID
     partition: int

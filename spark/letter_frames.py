@@ -1,6 +1,6 @@
 """Dead letters as frames: what their headers tell, and how many there are of what. Pure.
 
-The headers are those that the broker writes (kompat/share/dead_letters.py): Kafka's, as text, or Spring's, with numbers in binary.
+The headers are those that the broker writes (kompat/extensions/dead_letters/share_groups.py): Kafka's, as text, or Spring's, with numbers in binary.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from kompat.extensions.redrive import REDRIVE_COUNT
-from kompat.share.dead_letters import KAFKA, SPRING
+from kompat.extensions.dead_letters.redrive import REDRIVE_COUNT
+from kompat.extensions.dead_letters.share_groups import KAFKA, SPRING
 
 SAMPLE = 200  # characters of a value that are shown
 _KAFKA_NAMES = ("topic", "partition", "offset", "group", "delivery.count", "message")

@@ -58,7 +58,7 @@ def test_where_security_is_on_people_sign_in_and_manage_users_acls_and_quotas(br
         expect(page.get_by_role("table", name="Users")).to_contain_text("bob")
         page.get_by_role("button", name="Add an ACL").click()
         page.get_by_role("dialog").get_by_label("Principal").fill("User:bob")
-        page.get_by_role("dialog").get_by_label("Named").fill("orders")
+        page.get_by_role("dialog").get_by_label("Resource name").fill("orders")
         page.get_by_role("dialog").get_by_label("Name is").select_option("prefixed")
         page.get_by_role("dialog").get_by_role("button", name="Add").click()
         expect(page.get_by_role("table", name="ACLs")).to_contain_text("User:bob")
@@ -77,18 +77,18 @@ def test_where_security_is_on_people_sign_in_and_manage_users_acls_and_quotas(br
         page.get_by_role("button", name="Add a quota").click()
         page.get_by_role("dialog").get_by_label("For").select_option("both")
         page.get_by_role("dialog").get_by_label("User").fill("bob")
-        page.get_by_role("dialog").get_by_label("Bytes per second, produced").fill("1048576")
+        page.get_by_role("dialog").get_by_label("Produced bytes per second").fill("1048576")
         page.get_by_role("dialog").get_by_label("Percent of a request thread").fill("50")
         page.get_by_role("dialog").get_by_role("button", name="Add").click()
-        expect(tab.row("user bob", "every client without its own")).to_contain_text("1 MiB/s")
+        expect(tab.row("user bob", "default for every client")).to_contain_text("1 MiB/s")
         both = {"user": "bob", "clientId": None}
         values = {"producer_byte_rate": 1048576.0, "request_percentage": 50.0}
         assert door.all("/v1/quotas") == [{**both, "values": values}]
         page.get_by_role("button", name="Change the quota of user bob").click()
-        page.get_by_role("dialog").get_by_label("Bytes per second, produced").fill("2048")
+        page.get_by_role("dialog").get_by_label("Produced bytes per second").fill("2048")
         page.get_by_role("dialog").get_by_label("Percent of a request thread").fill("")
         page.get_by_role("dialog").get_by_role("button", name="Save").click()
-        expect(tab.row("user bob", "every client without its own")).to_contain_text("2 KiB/s")
+        expect(tab.row("user bob", "default for every client")).to_contain_text("2 KiB/s")
         assert door.all("/v1/quotas") == [{**both, "values": {"producer_byte_rate": 2048.0}}]
         page.get_by_role("button", name="Delete the quota of user bob").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete the quota").click()
@@ -120,7 +120,7 @@ def test_a_partition_moves_to_another_broker_and_its_lead_follows(cluster: Clust
     expect(dialog.get_by_role("button", name="Move")).to_be_disabled()
     dialog.get_by_label(f"Replica on broker {other}").check()
     dialog.get_by_label(f"Replica on broker {before[1]}").uncheck()
-    expect(dialog.get_by_role("status")).to_have_text(f"2 replicas: comes to {other}, leaves {before[1]}.")
+    expect(dialog.get_by_role("status")).to_have_text(f"2 replicas: adds broker {other}, removes broker {before[1]}.")
     dialog.get_by_role("button", name="Move").click()
     until(lambda: replicas() == [before[0], other], "it has moved", seconds=SECONDS)
     cluster.wait_in_sync(topic)
@@ -132,8 +132,8 @@ def test_a_partition_moves_to_another_broker_and_its_lead_follows(cluster: Clust
     dialog.get_by_role("button", name="Move").click()
     until(lambda: replicas() == [other, before[0]], "another is preferred", seconds=SECONDS)
     page.get_by_role("button", name=f"Move {topic} 0").click()
-    dialog.get_by_role("button", name=f"Have broker {other} lead").click()
-    expect(page.get_by_text(f"Broker {other} is to lead")).to_be_visible()
+    dialog.get_by_role("button", name=f"Elect broker {other}").click()
+    expect(page.get_by_text(f"Broker {other} is elected leader")).to_be_visible()
     until(lambda: cluster.leader(topic) == other, "the preferred one leads", seconds=SECONDS)
     operator.forgive("503 (Service Unavailable)")  # while leads pass on
 
@@ -147,7 +147,7 @@ def test_a_broker_is_drained_and_used_again(cluster: Cluster, operator: Tab) -> 
     until(lambda: operator.shown("Replicas") == "0", "it has nothing any more", seconds=SECONDS)
     assert all(set(replicas) == {1, 2} for _, replicas, _ in cluster.partitions(topic))
 
-    page.get_by_role("button", name="Use it again").click()
+    page.get_by_role("button", name="End the drain").click()
     expect(page.get_by_text("up", exact=True)).to_be_visible()
     operator.forgive("503 (Service Unavailable)")  # while leads pass on
 
@@ -159,7 +159,7 @@ def test_a_drain_that_cannot_end_says_why_and_what_helps(cluster: Cluster, opera
     page.get_by_role("dialog").get_by_role("button", name="Drain").click()
 
     expect(page.get_by_role("alert")).to_contain_text("Add a broker")
-    page.get_by_role("button", name="Use it again").click()
+    page.get_by_role("button", name="End the drain").click()
     expect(page.get_by_text("up", exact=True)).to_be_visible()
     expect(page.get_by_role("alert")).to_have_count(0)
     operator.forgive("503 (Service Unavailable)")  # while leads pass on

@@ -59,7 +59,7 @@ class Client(ABC):
         self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
 
     @property
-    def says(self) -> dict[str, object]:
+    def client_settings(self) -> dict[str, object]:
         """So that brokers, and its own logs, tell who it is."""
         return {"client.id": self.name, **TALKS}
 
@@ -97,7 +97,7 @@ class Writer(Client):
 
     def _run(self) -> None:
         settings = {"enable.idempotence": True, "batch.num.messages": 20, "message.timeout.ms": PATIENCE * 1000}
-        opened = producer(self.bootstrap, **settings, **FAST, **self.says)
+        opened = producer(self.bootstrap, **settings, **FAST, **self.client_settings)
         while not self._stop.wait(self._pause):
             opened.poll(0)
             if len(opened) < QUEUED_AT_MOST:
@@ -146,7 +146,7 @@ class Transactor(Client):
             self.bootstrap,
             **{"transactional.id": self.name, "transaction.timeout.ms": 20_000, "message.timeout.ms": 20_000},
             **FAST,
-            **self.says,
+            **self.client_settings,
         )
         self.last_error = "beginning anew"
         _again(lambda: opened.init_transactions(10))
@@ -223,7 +223,7 @@ class Member(Client):
             **{"group.id": self._group, "auto.offset.reset": "error", "isolation.level": "read_committed"},
             **self._settings,
             **FAST_READS,
-            **self.says,
+            **self.client_settings,
         )
         opened.subscribe([self.places[0].topic], on_assign=self._assigned)
         while not self._stop.is_set():

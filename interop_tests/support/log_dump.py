@@ -16,8 +16,8 @@ from pathlib import Path
 
 from kompat.errors import DamagedData
 from kompat.log.recovery import CONTROL, end_marker
-from kompat.log.rocks import RocksStore
-from kompat.log.store import Entry, EntryKind, PartitionStore
+from kompat.log.storage.rocks import RocksStore
+from kompat.log.storage.store import Entry, EntryKind, PartitionStore
 from kompat.protocol.records import iterate
 from kompat.txn import records
 from kompat.txn.records import Changed

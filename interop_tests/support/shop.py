@@ -112,7 +112,7 @@ class Shop:
 
     # -- looking ---------------------------------------------------------------------------------------------------
     def letters(self) -> int:
-        return sum(each["letters"] for each in self.door.all("/v1/dead-letters"))
+        return sum(each["records"] for each in self.door.all("/v1/dead-letters"))
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         told = self.door.get(f"/v1/groups/{group}")["offsets"]

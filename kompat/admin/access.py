@@ -1,4 +1,4 @@
-"""What whoever came by HTTP may do, and how much, where no handler of Kafka's judges it: by the same ACLs and quotas."""
+"""ACLs and quotas for routes that call no handler of Kafka's APIs, which would check them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 from kompat.admin.requests import CLIENT_ID, LONGEST_WAIT
-from kompat.handlers.loop_time import LoopTime
+from kompat.handlers.support.loop_time import LoopTime
 from kompat.security.acls import Kind, Operation
 
 if TYPE_CHECKING:
@@ -26,20 +26,20 @@ def may_write(call: Call, topic: str) -> None:
 
 
 def may_take(call: Call, topic: str, group: str) -> None:
-    """As a member of a share group may."""
+    """Require the rights of a member of a share group."""
     call.require(Operation.READ, Kind.GROUP, group)
     call.require(Operation.READ, Kind.TOPIC, topic)
 
 
 async def charge(call: Call, size: int) -> None:
-    """So many bytes were read: who has read too much has to wait for them."""
+    """Count the bytes that were read, and wait as long as the caller's quota throttles it."""
     quotas = call.services.quotas
     if quotas.is_enabled:
         await _wait(call, quotas.fetched(call.principal, CLIENT_ID, size))
 
 
 async def worked(call: Call, work: Awaitable[T]) -> T:
-    """What `work` gives. The time that it takes of the event loop is counted as that of Kafka's requests is."""
+    """The result of `work`. Its time on the event loop counts for the request quota, as that of Kafka's requests does."""
     time = LoopTime(perf_counter())
     try:
         result: T = await time.timed(work)

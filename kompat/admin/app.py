@@ -1,10 +1,11 @@
-"""The application behind the HTTP door: from a request to a route, and from what it gives to an answer."""
+"""The application of the HTTP port: it routes requests, and makes responses of what routes return."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,30 +20,31 @@ from starlette.routing import Route as Path
 from kompat.admin.access import worked
 from kompat.admin.connection import RESERVED
 from kompat.admin.decoding import SHORT_BODY, check_values, decode_body, decode_path, decode_query
-from kompat.admin.limits import BUSY, Bodies, Budget, Room, Share, Streams
+from kompat.admin.encoding import PART_BYTES, Parts, encoded
+from kompat.admin.limits import BUSY, Bodies, Budget, LongAnswers, Room, Share, Streams
 from kompat.admin.problems import MEDIA_TYPE, UNAVAILABLE, Problem, problem_of
 from kompat.admin.proxies import client_address
 from kompat.admin.requests import Caller, Requests
 from kompat.admin.route import JSON, Call, Route
 from kompat.admin.security import authenticate
 from kompat.admin.sites import Sites, is_health, refuse_browsers
+from kompat.common.meters import OTHER
+from kompat.common.watchdog import WARN_SECONDS, warn, watched
 from kompat.errors import ErrorCode, KafkaError, PeerError, StorageError
-from kompat.meters import OTHER
-from kompat.watchdog import WARN_SECONDS, warn
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from kompat.admin.sampling import Sampler
-    from kompat.admin.telling import Telling
     from kompat.config.broker import BrokerConfig
-    from kompat.handlers.services import Services
+    from kompat.handlers.support.services import Services
 
 log = logging.getLogger(__name__)
 
 STREAM = "text/event-stream"
-ROOM = "kompat.room"  # in a request's scope: what it holds of the budget
-# Nobody leads it at the moment, but soon somebody does. Only what reads is asked again: a change may be done in part.
+ROOM = "kompat.room"  # in a request's scope: its part of the budget
+ROUTE = "kompat.route"  # in a request's scope: its route
+# There is no leader at the moment, but soon there is one. Only reads are retried: a change may be done in part.
 CHANGING = {
     code.name
     for code in (
@@ -58,7 +60,7 @@ ELECTION_SECONDS = 5.0
 AGAIN_SECONDS = 0.1
 WORTH_KNOWING = 0.001  # seconds
 EXPECTED = (Problem, KafkaError, StorageError, PeerError)
-# No page of somebody else may show, or be taken for, what the broker answers.
+# Pages of other sites must not embed the broker's responses, or be taken for them.
 GUARDS = {
     "x-content-type-options": "nosniff",
     "cross-origin-resource-policy": "same-origin",
@@ -68,7 +70,7 @@ GUARDS = {
 
 
 class Application:
-    """Serves routes. Until the broker is up it has no services, and all but the open routes are told to wait."""
+    """Serves routes. Until the broker is up it has no services, and all but the open routes respond with 503."""
 
     def __init__(self, routes: Iterable[Route], config: BrokerConfig, sites: Sites) -> None:
         self._config = config
@@ -76,13 +78,13 @@ class Application:
         self.routes = sorted(routes, key=_order)
         self.services: Services | None = None
         self.requests: Requests | None = None
-        self.telling: Telling | None = None
         self.sampler: Sampler | None = None
         self._made: dict[Any, Any] = {}
-        self.local_address = ("127.0.0.1", 0)  # of Kafka's port
+        self.local_address = ("127.0.0.1", 0)  # of the Kafka listener
         self.stopping = asyncio.Event()
         self.streams = Streams(config["kompat.http.max.streams"])
         self.share = Share()
+        self.long_answers = LongAnswers()
         self.bodies = Bodies(self.share)
         paths = [self._path(route) for route in self.routes]
         starlette = Starlette(routes=paths, exception_handlers={HTTPException: self._no_route})
@@ -93,26 +95,25 @@ class Application:
         self,
         services: Services,
         local_address: tuple[str, int],
-        telling: Telling,
         sampler: Sampler,
         budget: Budget | None = None,
     ) -> None:
-        """The broker is up. `budget`: of the bytes that both ports hold."""
+        """The broker is up. `budget` limits the bytes that the connections of both ports hold."""
         if budget is not None:
             self.share.join(budget)
         self.services = services
-        self.telling, self.sampler = telling, sampler
+        self.sampler = sampler
         self.requests = Requests(services)
         self.local_address = local_address
 
     def _path(self, route: Route) -> Path:
         path = Path(route.path, self._endpoint(route), methods=[route.method])
         if (route.media == STREAM or route.has_effects) and path.methods is not None:
-            path.methods.discard("HEAD")  # it would have no end and nothing to show, or take what nobody sees
+            path.methods.discard("HEAD")  # it would have no end, or would acquire records that are not returned
         return path
 
     def _guarded(self, app: ASGIApp) -> ASGIApp:
-        """Whatever a browser may have been made to send by others gets no further than this, whether there is a route or not."""
+        """Reject requests that other sites may have made a browser send, whether there is a route or not."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             request, begun = Request(scope), perf_counter()
@@ -125,7 +126,7 @@ class Application:
             else:
                 with self.share.room() as room:
                     scope[ROOM] = room
-                    await app(scope, receive, send)
+                    await watched(app(scope, receive, send), partial(self._held, scope))
 
         return guarded
 
@@ -133,24 +134,29 @@ class Application:
         path = request.scope["path"]
         self._sites.check(request.method, path, request.headers.getlist("host"), request.headers)
         if request.scope.get("state", {}).get(RESERVED) and not is_health(path):
-            raise Problem(UNAVAILABLE, "All connections are at work. Try again in a moment.", name="busy", headers=BUSY)
+            raise Problem(UNAVAILABLE, "All connections are busy. Try again in a moment.", name="busy", headers=BUSY)
 
     def _endpoint(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             begun = perf_counter()
+            request.scope[ROUTE] = route
             response = await self._response(route, request)
-            room_of(request).hold(len(response.body) if hasattr(response, "body") else 0)
+            room_of(request).hold(response.size if isinstance(response, Parts) else len(getattr(response, "body", b"")))
             self._count(request.method, route.path, response, begun)
             return response
 
         return endpoint
 
-    def _held(self, route: Route, seconds: float) -> None:
-        """A request has held the event loop for so long, and nobody else had a turn."""
-        if seconds > WORTH_KNOWING and self.services is not None:
-            self.services.meters.http_route(route.method, route.path).held(seconds)
+    def _held(self, scope: Scope, seconds: float) -> None:
+        """Count the seconds that a request has held the event loop without a break."""
+        if seconds <= WORTH_KNOWING:
+            return
+        route: Route | None = scope.get(ROUTE)
+        method, path = (OTHER, OTHER) if route is None else (route.method, route.path)
+        if self.services is not None:
+            self.services.meters.http_route(method, path).held(seconds)
         if seconds > WARN_SECONDS:
-            warn(f"{route.method} {route.path}", seconds)
+            warn(f"{method} {path}", seconds)
 
     async def _response(self, route: Route, request: Request) -> Response:
         try:
@@ -158,12 +164,12 @@ class Application:
         except EXPECTED as error:
             return answer_problem(problem_of(error), request)
         except ClientDisconnect:
-            return Response(status_code=499)  # nobody reads it
+            return Response(status_code=499)  # the client has disconnected
         except Exception as error:  # noqa: BLE001 - a bug is answered too
             return _failed(error, request)
 
     async def _no_route(self, request: Request, error: Exception) -> Response:
-        """Methods and addresses that are not known are not counted each: there is no end to them."""
+        """Unknown methods and paths share one meter, because there is no limit to them."""
         begun = perf_counter()
         response = _refused(request, error)
         self._count(OTHER, OTHER, response, begun)
@@ -206,9 +212,8 @@ class Application:
         self, route: Route, request: Request, caller: Caller, path: dict[str, Any], query: Any, raw: bytes
     ) -> Response:
         call = Call(
-            services=cast("Services", self.services),  # only open routes are called before there are any
+            services=cast("Services", self.services),  # before they are there, only open routes are called
             requests=cast("Requests", self.requests),
-            telling=cast("Telling", self.telling),
             sampler=cast("Sampler", self.sampler),
             made=self._made,
             caller=caller,
@@ -226,12 +231,23 @@ class Application:
         work = self._read(route, call) if route.method == "GET" else route.handle(call)
         if call.services is not None and call.services.quotas.is_enabled and not route.is_open:
             work = worked(call, work)
-        result = await work
-        await asyncio.sleep(0)  # to encode it may take a while
-        return answer(route, result)
+        return await self._answer_with(route, await work, call.room)
+
+    async def _answer_with(self, route: Route, result: Any, room: Room) -> Response:
+        if isinstance(result, Response):
+            return result
+        if result is None:
+            return Response(status_code=204)
+        coming = encoded(result)
+        parts = [await anext(coming)]
+        if len(parts[0]) >= PART_BYTES:
+            async with self.long_answers.turn():
+                parts += [part async for part in coming]
+                self.long_answers.hold(room, sum(map(len, parts)))
+        return Parts(parts, route.status, GUARDS, JSON)
 
     async def _read(self, route: Route, call: Call) -> Any:
-        """What a route tells. While a leader is being elected it is asked again: people have no client that would."""
+        """Call a route that reads, and retry while a leader is being elected: HTTP clients do not retry as Kafka's do."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ELECTION_SECONDS
         while True:
@@ -243,21 +259,13 @@ class Application:
             await asyncio.sleep(AGAIN_SECONDS)
 
 
-def answer(route: Route, result: Any) -> Response:
-    if isinstance(result, Response):
-        return result
-    if result is None:
-        return Response(status_code=204)
-    return Response(msgspec.json.encode(result), route.status, GUARDS, JSON)
-
-
 def answer_problem(problem: Problem, request: Request) -> Response:
     shape = problem.shape(request.scope["path"])
     return Response(msgspec.json.encode(shape), problem.status, {**GUARDS, **problem.headers}, MEDIA_TYPE)
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    """What Starlette refuses by itself: an address or a method that there is not."""
+    """The problem for an unknown path or method, which Starlette rejects by itself."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     method, path = request.method, request.scope["path"]
@@ -266,14 +274,14 @@ def _refused(request: Request, error: Exception) -> Response:
         if method == "OPTIONS":
             return Response(status_code=204, headers=headers)
     details = {
-        404: f"There is nothing at {path}. GET /docs shows what there is.",
-        405: f"{path} does not take {method}, but {headers.get('Allow')}.",
+        404: f"There is no route {path}. GET /docs shows all routes.",
+        405: f"{path} does not support {method}, but {headers.get('Allow')}.",
     }
     return answer_problem(Problem(status, details.get(status, str(error)), headers=headers), request)
 
 
 def _methods(request: Request) -> list[str]:
-    """Of all routes at an address: Starlette knows those of the first."""
+    """The methods of all routes of a path: Starlette returns those of the first."""
     routes = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
     return sorted({method for route in routes for method in route.methods or ()})
 
@@ -289,12 +297,12 @@ def room_of(request: Request) -> Room:
 
 
 def _order(route: Route) -> list[tuple[bool, str]]:
-    """What is named literally goes before what is a parameter."""
+    """The order of routes: literal segments before parameters."""
     return [(part.startswith("{"), part) for part in route.path.split("/")]
 
 
 def _unescaped(app: Starlette) -> ASGIApp:
-    """Routes are found by the address as it was sent, so that a name may have a slash in it, escaped."""
+    """Match routes against the raw path, so that a name may have an escaped slash."""
 
     async def by_raw_path(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

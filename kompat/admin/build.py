@@ -1,4 +1,4 @@
-"""Puts the HTTP door together. Everything that it imports, the broker does without until somebody knocks."""
+"""Builds the HTTP server. The broker imports this module and its dependencies at the first connection."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""TLS on the HTTP port, by Kafka's settings: those of a listener that is called HTTP."""
+"""TLS on the HTTP port, by Kafka's settings of a listener named HTTP."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-from kompat.admin.door import HTTP
+from kompat.admin.http_server import HTTP
 from kompat.config.broker import BrokerConfig
 from kompat.config.definitions import without_listener
 from kompat.errors import ConfigError, KafkaError
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Certificates:
-    """The broker's own, and those of clients. Raises ConfigError where they cannot be read."""
+    """The broker's certificate, and the principals of client certificates. Raises ConfigError if files cannot be read."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -27,17 +27,17 @@ class Certificates:
         return self._config.of_listener(HTTP, name)
 
     def principal(self, certificate: bytes) -> str | None:
-        """Who shows it; None where no rule says so."""
+        """The principal of a client certificate; None if no mapping rule matches."""
         try:
             return self._rules.principal(principals.subject(certificate))
         except KafkaError as error:
-            log.info("a client is not let in", extra={"listener": HTTP, "reason": error})
+            log.info("a client certificate is rejected", extra={"listener": HTTP, "reason": error})
             return None
 
     def _changed(self, names: frozenset[str]) -> None:
-        """Connections to come are shown another key."""
+        """Load a changed key, for new connections."""
         if any(without_listener(name).startswith("ssl.") for name in names):
             try:
                 tls.load_key(self.context, self._setting)
             except ConfigError as error:
-                log.error("a listener stays as it was", extra={"listener": HTTP, "reason": error})  # noqa: TRY400
+                log.error("a listener keeps its certificate", extra={"listener": HTTP, "reason": error})  # noqa: TRY400

@@ -1,4 +1,4 @@
-"""One HTTP connection: uvicorn's protocol, bounded in what it may take of the event loop, of memory and of time."""
+"""One HTTP connection: uvicorn's protocol, with limits on its use of the event loop, memory and time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 32 * 1024
 MOST_HEADERS = 100
-# The parser gets no more at a time: so many requests as fit into it are begun in one turn of the event loop, if they are pipelined.
+# The parser gets no more bytes at a time: all pipelined requests in them begin in one turn of the event loop.
 PIECE_BYTES = 4 * 1024
-HURRIED_SECONDS = 3.0  # for a client to read on, while memory is short
-RESERVED = "reserved"  # in the state of a connection that has room for nothing but a question for the health
+HURRIED_SECONDS = 3.0  # for a client to continue to read, while memory is short
+RESERVED = "reserved"  # in the state of a connection that may only use the health routes
 
 
 class Owner(Protocol):
-    """Whoever keeps the connections."""
+    """The server that has the connections."""
 
     loop: asyncio.AbstractEventLoop
     state: ServerState
@@ -37,25 +37,25 @@ class Owner(Protocol):
     head_seconds: float
     unread_seconds: float
 
-    def came(self, connection: Connection) -> None: ...
+    def connected(self, connection: Connection) -> None: ...
     def waits(self, connection: Connection) -> None: ...
     def works(self, connection: Connection) -> None: ...
-    def left(self, connection: Connection) -> None: ...
+    def disconnected(self, connection: Connection) -> None: ...
 
 
 class Connection(HttpToolsProtocol):
-    """One that is closed if it does not get on: the head of a request has to come, and answers have to be read."""
+    """A connection, which is closed if it makes no progress: the client has to send the head of a request, and to read responses."""
 
     def __init__(self, owner: Owner, config: uvicorn.Config) -> None:
         super().__init__(config, owner.state, {}, owner.loop)
         self._owner = owner
         self._head_due = owner.loop.time() + owner.head_seconds
         self._head_bytes = 0
-        self._head_size = 0  # of what the parser has made of them
-        self._has_head = False  # of the request that is under way
-        self._is_body_due = False  # of it: some answers are there before they have read it
+        self._head_size = 0  # bytes of the parsed headers
+        self._has_head = False  # of the current request
+        self._is_body_due = False  # of the current request: a response may be sent before the body is read
         self._unparsed: deque[memoryview] = deque()
-        self._unread = 0  # bytes of answers that the client is slow to read
+        self._unread = 0  # bytes of responses that the client has not read yet
         self._unread_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -63,20 +63,20 @@ class Connection(HttpToolsProtocol):
         if not self._is_let_in(transport):
             transport.abort()
             return
-        self._owner.came(self)
+        self._owner.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._unparsed.clear()
         self._count_unread(0)
-        self._owner.left(self)
+        self._owner.disconnected(self)
 
     def reserve(self) -> None:
-        """There is no room for it but to ask for the health."""
+        """All other connections are in use: this one may only use the health routes."""
         self.app_state = {**self.app_state, RESERVED: True}
 
     def _is_let_in(self, transport: asyncio.Transport) -> bool:
-        """Whoever has shown a certificate is who it says."""
+        """Whether the client may connect. Its certificate, if there is one, has its principal."""
         known = self._owner.certificates
         certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True) if known else None
         if known is None or certificate is None:
@@ -91,7 +91,7 @@ class Connection(HttpToolsProtocol):
         self._parse()
 
     def _parse(self) -> None:
-        """What there is, as long as no request waits for the one before it."""
+        """Parse the received bytes, unless a request waits for the previous one."""
         while self._unparsed and not self.pipeline and not self.transport.is_closing():
             data = self._unparsed.popleft()
             if len(data) > PIECE_BYTES:
@@ -105,7 +105,7 @@ class Connection(HttpToolsProtocol):
             self._head_bytes += len(piece)
         super().data_received(piece)  # type: ignore[arg-type]  # the parser takes any buffer
         if not self._has_head and self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too long.")
+            self.send_400_response("The request head is too long.")
 
     def on_message_begin(self) -> None:
         self._head_size = 0
@@ -122,7 +122,7 @@ class Connection(HttpToolsProtocol):
     def _check_head(self, more: int) -> None:
         self._head_size += more
         if self._head_size > HEAD_BYTES or len(self.headers) > MOST_HEADERS:
-            raise ValueError("the head is too long")  # the parser takes it for a malformed request
+            raise ValueError("the head is too long")  # the parser reports a malformed request
 
     def on_headers_complete(self) -> None:
         self._has_head = self._is_body_due = True
@@ -147,7 +147,7 @@ class Connection(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _begin_anew(self) -> None:
-        """With the next head, once the request is answered and its body is gone by, for which there is as much time."""
+        """Expect the next head, after the response and the rest of the body, which has the same timeout."""
         if self._is_answered:
             self._head_due = self.loop.time() + self._owner.head_seconds
             self._head_bytes = 0
@@ -155,17 +155,17 @@ class Connection(HttpToolsProtocol):
             self._owner.waits(self)
 
     def send_400_response(self, msg: str) -> None:
-        """To what is not HTTP, or has too long a head."""
+        """Respond to bytes that are not HTTP, or to a head that is too long."""
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
-            self.transport.close()  # in the middle of an answer
+            self.transport.close()  # in the middle of a response
             return
-        detail = f"{msg} A head may have {HEAD_BYTES} bytes and {MOST_HEADERS} headers."
+        detail = f"{msg} The limits are {HEAD_BYTES} bytes and {MOST_HEADERS} headers."
         body = msgspec.json.encode(Problem(400, detail, name="not-http").shape())
         head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
         self.transport.close()
 
-    # -- getting on ------------------------------------------------------------------------------------------------
+    # -- timeouts --------------------------------------------------------------------------------------------------
     def pause_writing(self) -> None:
         self._unread_since = self.loop.time()
         self._count_unread(self.transport.get_write_buffer_size())
@@ -185,7 +185,7 @@ class Connection(HttpToolsProtocol):
         if self._unread and not self.transport.is_closing():
             left = self.transport.get_write_buffer_size()
             if left < self._unread:
-                self._unread_since = now  # it gets on
+                self._unread_since = now  # the client makes progress
             self._count_unread(left)
         patience = HURRIED_SECONDS if is_memory_short else self._owner.unread_seconds
         is_unread = self._unread > 0 and now > self._unread_since + patience

@@ -1,7 +1,7 @@
-"""Consumers that come by HTTP one request at a time: members of a consumer group like any other, whose heartbeats their requests are.
+"""Consumers that use HTTP: members of a consumer group, whose heartbeats are sent with their requests.
 
-A group's coordinator knows its members, and what each of them has. What is remembered here is only where a member's group is and how
-far it has got, so that not every request has to ask: any broker can serve any consumer.
+A group's coordinator has its members and their assignments. This broker only caches the group, the epoch and the assignment of a
+member, to save requests: any broker can serve any consumer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kompat.admin import groups
 from kompat.admin.problems import check, missing
 from kompat.admin.route import Call
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.services import Services
+from kompat.handlers.support.services import Services
 from kompat.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -27,12 +27,12 @@ from kompat.security.acls import Kind, Operation
 JOIN: Final = 0
 REBALANCE_MS: Final = 60_000
 MOST_REMEMBERED: Final = 10_000
-MOST_GROUPS: Final = 1000  # that are looked through for a consumer that nothing is remembered of
-ROUNDS: Final = 4  # heartbeats until a change of what a member has is settled
+MOST_GROUPS: Final = 1000  # that are searched for a consumer that is not cached
+ROUNDS: Final = 4  # heartbeats until a new assignment is reconciled
 LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH)
 
 Assigned = dict[str, list[int]]  # partitions by topic
-Whose = tuple[str, str]  # a user and the id of his consumer: others may have consumers of the same id
+Whose = tuple[str, str]  # a user and the id of the consumer: other users may have consumers with the same id
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Consumer:
     topics: list[str]
     epoch: int = JOIN
     assigned: Assigned = field(default_factory=dict)
-    turn: int = 0  # which of its partitions comes first next time
+    turn: int = 0  # the partition that is read first next time
 
     def has(self, topic: str, partition: int) -> bool:
         return partition in self.assigned.get(topic, ())
@@ -53,21 +53,21 @@ class Consumer:
 
 
 class Consumers:
-    """Those that this broker has seen lately."""
+    """The consumers that have recently used this broker."""
 
     def __init__(self, _: Services) -> None:
         self._known: dict[Whose, Consumer] = {}
         self._locks: dict[Whose, asyncio.Lock] = {}
 
     def turn_of(self, call: Call, consumer_id: str) -> asyncio.Lock:
-        """One request of a consumer at a time."""
+        """The lock of a consumer: it has one request at a time."""
         if len(self._locks) > MOST_REMEMBERED:
             self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
         return self._locks.setdefault((call.principal, consumer_id), asyncio.Lock())
 
     # -- members ---------------------------------------------------------------------------------------------------
     async def connect(self, call: Call, consumer_id: str, group: str, topics: list[str]) -> Consumer:
-        """A member of the group that reads these topics, whether it was one before or not."""
+        """Join the group, or change the subscription of a member."""
         consumer = await _described(call, consumer_id, group) or Consumer(consumer_id, group, topics)
         consumer.topics = topics
         await self._beat(call, consumer, topics)
@@ -75,7 +75,7 @@ class Consumers:
         return consumer
 
     async def alive(self, call: Call, consumer_id: str) -> Consumer:
-        """The consumer, after a heartbeat. Raises a problem where it is no member of any group."""
+        """The consumer, after a heartbeat. Raises a problem if it is not a member of any group."""
         whose = call.principal, consumer_id
         consumer = self._known.get(whose)
         if consumer is not None:
@@ -84,7 +84,7 @@ class Consumers:
             except KafkaError as error:
                 if error.code not in LOST:
                     raise
-                self._known.pop(whose, None)  # another broker has served it meanwhile, or it was silent for too long
+                self._known.pop(whose, None)  # another broker has served it meanwhile, or its session has expired
             else:
                 return consumer
         consumer = await self._look_for(call, consumer_id)
@@ -101,31 +101,31 @@ class Consumers:
 
     async def _look_for(self, call: Call, consumer_id: str) -> Consumer:
         listed = [group.name for group in await groups.list_groups(call, ["consumer"], [])]
-        # Whoever may only know of a group is no member of it, even if a member has the same id.
+        # A user who may only describe a group is not its member, even if a member has the same id.
         own = call.services.authorizer.allowed(call.caller, Operation.READ, Kind.GROUP, listed)
         for group in sorted(own)[:MOST_GROUPS]:
             consumer = await _described(call, consumer_id, group)
             if consumer is not None:
                 return consumer
-        raise missing(f"There is no consumer {consumer_id}. POST /connect makes it a member of a group.")
+        raise missing(f"Consumer {consumer_id} does not exist. POST /connect makes it a member of a group.")
 
     async def _beat(self, call: Call, consumer: Consumer, topics: list[str] | None = None) -> None:
-        """Until the coordinator has nothing more to say: what is taken away is given up at once, for nothing is held here."""
-        told: Mapping[str, Sequence[int]] | None = {} if consumer.epoch == JOIN else None
+        """Send heartbeats until the assignment is reconciled. Revoked partitions are given up at once, because nothing is in progress."""
+        owned: Mapping[str, Sequence[int]] | None = {} if consumer.epoch == JOIN else None
         for _ in range(ROUNDS):
-            response = await _heartbeat(call, consumer, topics, told)
+            response = await _heartbeat(call, consumer, topics, owned)
             consumer.epoch, topics = response.member_epoch, None
             if response.assignment is None:
                 return
             assigned = _named(call, response.assignment.topic_partitions)
             is_news = assigned != consumer.assigned
-            consumer.assigned = told = assigned
+            consumer.assigned = owned = assigned
             if not is_news:
                 return
 
     # -- offsets ---------------------------------------------------------------------------------------------------
     async def position(self, call: Call, consumer: Consumer, topic: str, partition: int) -> int:
-        """What the group has committed; 0 where it has not."""
+        """The committed offset of the group; 0 if there is none."""
         kind = OffsetFetchRequest.OffsetFetchRequestGroup
         wanted = kind.OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])
         request = OffsetFetchRequest(
@@ -186,7 +186,7 @@ def _named(call: Call, assigned: Sequence[Any]) -> Assigned:
 
 
 async def _described(call: Call, consumer_id: str, group: str) -> Consumer | None:
-    """A member as its coordinator knows it."""
+    """A member, from the description of its coordinator."""
     member = (await members_of(call, group)).get(consumer_id)
     if member is None:
         return None
@@ -195,7 +195,7 @@ async def _described(call: Call, consumer_id: str, group: str) -> Consumer | Non
 
 
 async def members_of(call: Call, group: str) -> dict[str, Any]:
-    """None where there is no such group, or one of another kind."""
+    """The members by id; none if the group does not exist, or is of another type."""
     request = ConsumerGroupDescribeRequest(group_ids=[group])
     [described] = (await call.send(request, to=await call.requests.to_coordinator(group))).groups
     if described.error_code in (*groups.NONE_SUCH, ErrorCode.UNKNOWN_MEMBER_ID):

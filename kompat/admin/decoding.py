@@ -1,4 +1,4 @@
-"""From what a client sent to what a route takes: path, query, body. What does not fit is a problem that says where."""
+"""Decodes path, query and body of a request. Errors are problems that name the place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from kompat.admin.problems import Problem, invalid
 from kompat.admin.route import Route
-from kompat.slices import Slice
+from kompat.common.slices import Slice
 
 NUMBERS = {
     "partition": 2**31 - 1,
@@ -21,24 +21,24 @@ MOST_PARAMETERS = 100
 LARGEST_NUMBER = 2**63 - 1
 SHORT_BODY = 128 * 1024
 MOST_VALUES = 65_536
-STEP_BYTES = 128 * 1024  # that are looked at between two looks at the time
+STEP_BYTES = 128 * 1024  # that are scanned between two checks of the slice
 
 
 def decode_path(raw: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters come as they stand in the address: what is escaped there may be a slash."""
+    """Decode path parameters, in which an escaped character may be a slash."""
     found: dict[str, Any] = {}
     for name, escaped in raw.items():
         try:
             text = unquote(escaped, errors="strict")
         except UnicodeDecodeError:
-            raise invalid(f"{name} in the address is not UTF-8. Escape its bytes as UTF-8.") from None
+            raise invalid(f"{name} in the path is not UTF-8. Percent-encode its UTF-8 bytes.") from None
         found[name] = _number(name, text, NUMBERS[name]) if name in NUMBERS else text
     return found
 
 
 def _number(name: str, text: str, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and int(text) <= most):
-        raise invalid(f"{name} in the address has to be a number from 0 to {most}, not {text[:40]!r}.")
+        raise invalid(f"{name} in the path must be a number from 0 to {most}, not {text[:40]!r}.")
     return int(text)
 
 
@@ -48,17 +48,17 @@ def decode_query(shape: Any, raw: bytes) -> Any:
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS)
     except (UnicodeDecodeError, ValueError) as error:
-        raise invalid(f"The parameters after the question mark cannot be read: {error}.") from None
+        raise invalid(f"The query string cannot be read: {error}.") from None
     for name, value in pairs:
         if name in lists:
             given.setdefault(name, []).append(value)
         elif name in given:
-            raise invalid(f"Parameter {name} stands twice.")
+            raise invalid(f"Parameter {name} is given twice.")
         else:
             given[name] = value
     if shape is None:
         if given:
-            raise invalid(f"There is no parameter {next(iter(given))} here. It takes none.")
+            raise invalid(f"There is no parameter {next(iter(given))}. The route has no parameters.")
         return None
     try:
         return msgspec.convert(given, shape, strict=False)
@@ -73,14 +73,14 @@ def _list_fields(shape: Any) -> set[str]:
 
 
 def decode_body(route: Route, media_type: str, raw: bytes) -> Any:
-    """Raises a problem of status 400 or 415."""
+    """Decode the body. Raises a problem with status 400 or 415."""
     if route.body is None:
         return None
     if not raw and route.is_body_optional:
         return None
     media_type = media_type.partition(";")[0].strip().lower()
     if media_type not in route.takes and "*/*" not in route.takes:
-        raise Problem(415, f"The body has to be {' or '.join(route.takes)}: say so in Content-Type.")
+        raise Problem(415, f"The Content-Type of the body must be {' or '.join(route.takes)}.")
     if route.body is bytes:
         return raw
     try:
@@ -94,9 +94,9 @@ def decode_body(route: Route, media_type: str, raw: bytes) -> Any:
 
 
 async def check_values(raw: bytes) -> None:
-    """Raises a problem where a body has too many values: reading them takes the event loop as long as they are many, not long.
+    """Raises a problem if a body has too many values: their number, not their length, decides how long parsing holds the event loop.
 
-    Commas and opening brackets outside of strings are counted. Long bodies of few values, such as a large message, cost a moment."""
+    It counts commas and opening brackets outside of strings. Long bodies with few values, such as a large message, are scanned fast."""
     if len(raw) <= SHORT_BODY:
         return
     count, place, current = 0, 0, Slice()
@@ -108,12 +108,12 @@ async def check_values(raw: bytes) -> None:
         for mark in b",", b"[", b"{":
             count += raw.count(mark, place, outside)
         if count > MOST_VALUES:
-            raise invalid(f"The body has more than {MOST_VALUES} values. Send less at a time.")
+            raise invalid(f"The body has more than {MOST_VALUES} values. Send fewer at a time.")
         place = await _after_string(raw, quote, current) if quote >= 0 else outside
 
 
 async def _after_string(raw: bytes, quote: int, current: Slice) -> int:
-    """Where the string ends that begins with the quote."""
+    """The position after the string that begins at `quote`."""
     place = quote + 1
     while True:
         if current.is_over:
@@ -128,5 +128,5 @@ async def _after_string(raw: bytes, quote: int, current: Slice) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """In terms of JSON, as msgspec says it: `Expected `int`, got `str` - at `$.partitions``."""
+    """msgspec's reason, in terms of JSON: `Expected `int`, got `str` - at `$.partitions``."""
     return str(error).rstrip(".") or "nested too deeply"

@@ -1,4 +1,4 @@
-"""Follows a topic as a consumer does: its partitions are fetched where they are led, each from where it stands."""
+"""Follows a topic as a consumer does: it fetches partitions from their leaders, and keeps a position for each."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from kompat.admin.fan_out import EARLIEST, LATEST, by_leader, offsets
 from kompat.admin.requests import joined
 from kompat.admin.route import Call
-from kompat.admin.spread import EARLIEST, LATEST, by_leader, offsets
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
 from kompat.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
 from kompat.protocol.records import ControlType, Record, control_type, iterate, read_header, split_batches
 from kompat.types import ZERO_UUID, NodeId
 
-WAIT_MS: Final = 5000  # that a broker holds a fetch for which it has nothing
-ALL_BYTES, EACH_BYTES = 1 << 20, 256 << 10  # of a fetch, and of each partition in it
-HEARTBEAT: Final = 10.0  # seconds without anything to tell
+WAIT_MS: Final = 5000  # max.wait.ms of a fetch
+ALL_BYTES, EACH_BYTES = 1 << 20, 256 << 10  # maximum bytes of a fetch, and of each partition in it
+HEARTBEAT: Final = 10.0  # seconds without records
 PAUSE: Final = 0.25  # seconds, while a partition has no leader
 PASSING: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -34,7 +35,7 @@ Placed = tuple[int, Record]  # with its partition
 
 class Fetched(NamedTuple):
     records: list[Placed]
-    positions: dict[int, int]  # by partition: what comes after them
+    positions: dict[int, int]  # by partition: the offset after them
 
 
 UnderWay = dict["asyncio.Task[Fetched]", Sequence[int]]
@@ -42,26 +43,26 @@ UnderWay = dict["asyncio.Task[Fetched]", Sequence[int]]
 
 class Following:
     def __init__(self, call: Call, topic: str, positions: dict[int, int], *, is_committed: bool) -> None:
-        self.positions = positions  # by partition: what comes next
+        self.positions = positions  # by partition: the next offset
         self._call = call
         self._topic = topic
         self._isolation = int(is_committed)
 
     async def rounds(self) -> AsyncGenerator[list[Placed]]:
-        """Records as they come; now and then none, as a sign of life. Ends with the broker, and with the topic."""
+        """Records as they arrive, and an empty list now and then as a heartbeat. Ends when the broker stops or the topic is deleted."""
         loop = asyncio.get_running_loop()
         under_way: UnderWay = {}
         stopping = asyncio.ensure_future(self._call.stopping.wait())
         last = loop.time()
         try:
             while self._call.services.cluster.topic(self._topic) is not None:
-                self._start(under_way)
+                await self._start(under_way)
                 waited: set[asyncio.Future[Any]] = {stopping, *under_way}
                 seconds = HEARTBEAT if under_way else PAUSE
                 await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 if stopping.done():
                     return
-                found = self._settled(under_way)
+                found = self._fetched(under_way)
                 if found or loop.time() - last >= HEARTBEAT:
                     yield found
                     last = loop.time()
@@ -70,8 +71,8 @@ class Following:
                 task.cancel()
             await asyncio.gather(stopping, *under_way, return_exceptions=True)
 
-    def _settled(self, under_way: UnderWay) -> list[Placed]:
-        """What has come. Positions move with it and not before: a client is never told of more than it was sent."""
+    def _fetched(self, under_way: UnderWay) -> list[Placed]:
+        """The records of finished fetches. Positions advance here and not before, so that a client never sees a position beyond what was sent."""
         found: list[Placed] = []
         for task in [task for task in under_way if task.done()]:
             del under_way[task]
@@ -80,10 +81,10 @@ class Following:
             self.positions.update(fetched.positions)
         return found
 
-    def _start(self, under_way: UnderWay) -> None:
+    async def _start(self, under_way: UnderWay) -> None:
         busy = {partition for partitions in under_way.values() for partition in partitions}
         idle = [partition for partition in self.positions if partition not in busy]
-        for node, led in by_leader(self._call, {self._topic: idle}).items():
+        for node, led in (await by_leader(self._call, {self._topic: idle})).items():
             partitions = led[self._topic]
             under_way[asyncio.ensure_future(self._fetch(node, partitions))] = partitions
 
@@ -97,25 +98,27 @@ class Following:
         has_failed = response.error_code != ErrorCode.NONE
         for answer in (each for topic in response.responses for each in topic.partitions):
             if answer.error_code == ErrorCode.NONE:
-                self._take(answer, found)
+                await self._take(answer, found)
             else:
                 has_failed = True
-                await self._mend(answer, found)
+                await self._reset_position(answer, found)
         if has_failed:
             await asyncio.sleep(PAUSE)
         return found
 
-    def _take(self, answer: Any, found: Fetched) -> None:
+    async def _take(self, answer: Any, found: Fetched) -> None:
         index = answer.partition_index
         position = self.positions[index]
         for batch in visible(joined(answer.records), answer.aborted_transactions or ()):
             header = read_header(batch)
             if not header.is_control:
-                found.records.extend((index, record) for record in iterate(batch) if record.offset >= position)
+                async for record in sliced(iterate(batch)):
+                    if record.offset >= position:
+                        found.records.append((index, record))
             found.positions[index] = max(position, header.last_offset + 1)
 
-    async def _mend(self, answer: Any, found: Fetched) -> None:
-        """Retention was faster, or a log has lost its end: go on with what there is."""
+    async def _reset_position(self, answer: Any, found: Fetched) -> None:
+        """Reset a position that is out of range, after retention or truncation of the log."""
         code, index = ErrorCode(answer.error_code), answer.partition_index
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             wanted = {self._topic: [index]}
@@ -128,7 +131,7 @@ class Following:
 
 
 def visible(records: bytes, aborted: Sequence[Any]) -> Iterator[memoryview]:
-    """The batches of a fetch, markers among them, without those of transactions that were aborted."""
+    """The batches of a fetch, including markers, without those of aborted transactions."""
     waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
     dropped: set[int] = set()
     for batch in split_batches(memoryview(records)):
@@ -142,7 +145,7 @@ def visible(records: bytes, aborted: Sequence[Any]) -> Iterator[memoryview]:
 
 
 async def start_of(call: Call, topic: str, partitions: Sequence[int], timestamp: int) -> Mapping[int, int]:
-    """Where each partition stands at a time, or at a place that has a negative number."""
+    """The start positions of partitions for a timestamp, or a special one (LATEST, EARLIEST)."""
     found = await offsets(call, {topic: partitions}, timestamp)
     ends = await offsets(call, {topic: partitions}, LATEST)
     return {

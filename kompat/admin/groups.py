@@ -1,15 +1,16 @@
-"""Groups of all three kinds, put together from what their coordinators and the leaders of their partitions tell."""
+"""Groups of all three types, from the responses of their coordinators and of partition leaders."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from kompat.admin.fan_out import LATEST, Place, brokers, offsets, together
 from kompat.admin.problems import check
 from kompat.admin.route import Call
-from kompat.admin.spread import LATEST, Place, brokers, offsets, together
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.consumer_protocol import parse_assignment
 from kompat.protocol.messages import (
@@ -23,7 +24,7 @@ from kompat.protocol.messages import (
 from kompat.protocol.primitives import MalformedBytesError
 from kompat.types import NodeId
 
-WITH_NAMES = 9  # OffsetFetch and OffsetCommit: newer ones name topics by id
+WITH_NAMES = 9  # the last version of OffsetFetch and OffsetCommit with topic names
 Kind = Literal["classic", "consumer", "share"]
 NONE_SUCH = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID)
 
@@ -43,18 +44,18 @@ class Group:
     state: str
     protocol: str
     coordinator: NodeId
-    members: Sequence[Any] = ()  # as the kind's API describes them
+    members: Sequence[Any] = ()  # as in the response of the type's API
     offsets: dict[Place, Committed] = field(default_factory=dict)
 
     @property
     def lag(self) -> int | None:
-        """None where it is not known of all partitions."""
+        """The total lag; None if that of a partition is unknown."""
         each = [found.lag for found in self.offsets.values()]
         return None if None in each or not each else sum(lag for lag in each if lag is not None)
 
 
 async def list_groups(call: Call, types: Sequence[str], states: Sequence[str]) -> list[Group]:
-    """All that the caller may see, without members and offsets."""
+    """All groups that the caller may see, without members and offsets."""
 
     async def ask(node: NodeId) -> list[Group]:
         response = await call.send(ListGroupsRequest(states_filter=states, types_filter=types), to=node)
@@ -69,7 +70,7 @@ async def list_groups(call: Call, types: Sequence[str], states: Sequence[str]) -
 
 
 async def find_group(call: Call, name: str) -> Group:
-    """Raises GROUP_ID_NOT_FOUND where there is none of any kind."""
+    """Raises GROUP_ID_NOT_FOUND if there is no group of any type."""
     coordinator = await call.requests.to_coordinator(name)
     kinds: tuple[Kind, ...] = ("consumer", "share", "classic")
     for kind in kinds:
@@ -81,11 +82,11 @@ async def find_group(call: Call, name: str) -> Group:
         _take(group, described)
         await complete_offsets(call, [group])
         return group
-    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {name}.")
+    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {name} does not exist.")
 
 
 async def find_or_begin(call: Call, name: str) -> Group:
-    """A group that is not there yet begins with its first offset."""
+    """The group; a new one if it does not exist: its first commit creates it."""
     try:
         return await find_group(call, name)
     except KafkaError as error:
@@ -95,18 +96,18 @@ async def find_or_begin(call: Call, name: str) -> Group:
 
 
 async def complete(call: Call, groups: Sequence[Group]) -> None:
-    """Add members and offsets: each coordinator is asked once for all its groups of a kind."""
-    by_home: dict[tuple[NodeId, Kind], list[Group]] = defaultdict(list)
+    """Add members and offsets, with one request to each coordinator for all its groups of a type."""
+    by_coordinator: dict[tuple[NodeId, Kind], list[Group]] = defaultdict(list)
     for group in groups:
-        by_home[group.coordinator, group.kind].append(group)
+        by_coordinator[group.coordinator, group.kind].append(group)
 
-    async def ask(home: tuple[NodeId, Kind], members: list[Group]) -> None:
-        described = await _describe(call, *home, [group.name for group in members])
+    async def ask(coordinator_and_kind: tuple[NodeId, Kind], members: list[Group]) -> None:
+        described = await _describe(call, *coordinator_and_kind, [group.name for group in members])
         for group in members:
             if described[group.name].error_code == ErrorCode.NONE:
                 _take(group, described[group.name])
 
-    await together(ask(home, members) for home, members in by_home.items())
+    await together(ask(coordinator_and_kind, members) for coordinator_and_kind, members in by_coordinator.items())
     await complete_offsets(call, groups)
 
 
@@ -133,7 +134,7 @@ def assignment_of(kind: Kind, member: Any) -> dict[str, list[int]]:
         return {each.topic_name: list(each.partitions) for each in member.assignment.topic_partitions}
     try:
         found = parse_assignment(bytes(member.member_assignment)) if member.member_assignment else None
-    except MalformedBytesError:  # of another protocol than consumers'
+    except MalformedBytesError:  # not the consumer protocol
         return {}
     return {} if found is None else {topic: list(numbers) for topic, numbers in found.partitions.items()}
 
@@ -148,27 +149,33 @@ async def complete_offsets(call: Call, groups: Sequence[Group]) -> None:
         for (node, is_share), found in by_node.items()
     )
     wanted: dict[str, set[int]] = defaultdict(set)
-    for group in groups:
-        for topic, partition in group.offsets:
-            wanted[topic].add(partition)
+    async for topic, partition in sliced(place for group in groups for place in group.offsets):
+        wanted[topic].add(partition)
     ends = await offsets(call, wanted, LATEST)
-    for group in groups:
-        for place, found in group.offsets.items():
-            found.end = ends.get(place)
-            if found.lag is None and found.end is not None and found.offset >= 0:
-                found.lag = max(0, found.end - found.offset)
+    async for place, found in sliced(each for group in groups for each in group.offsets.items()):
+        found.end = ends.get(place)
+        if found.lag is None and found.end is not None and found.offset >= 0:
+            found.lag = max(0, found.end - found.offset)
 
 
 async def _committed(call: Call, node: NodeId, groups: Iterable[Group]) -> None:
     by_name = {group.name: group for group in groups}
-    asked = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=None) for name in by_name]
-    response = await call.send(OffsetFetchRequest(groups=asked), to=node, version=WITH_NAMES)
-    for told in response.groups:
-        for topic in told.topics:
-            for each in topic.partitions:
-                if each.error_code == ErrorCode.NONE and each.committed_offset >= 0:
-                    found = Committed(each.committed_offset, each.metadata)
-                    by_name[told.group_id].offsets[topic.name, each.partition_index] = found
+    requested = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=None) for name in by_name]
+    response = await call.send(OffsetFetchRequest(groups=requested), to=node, version=WITH_NAMES)
+    async for group, topic, each in sliced(_partitions(response)):
+        if each.error_code == ErrorCode.NONE and each.committed_offset >= 0:
+            found = Committed(each.committed_offset, each.metadata)
+            by_name[group].offsets[topic.name, each.partition_index] = found
+
+
+def _partitions(response: Any) -> Iterator[tuple[str, Any, Any]]:
+    """All partitions of a response, with their group's name and topic."""
+    return (
+        (group.group_id, topic, each)
+        for group in response.groups
+        for topic in group.topics
+        for each in topic.partitions
+    )
 
 
 async def _share_offsets(call: Call, node: NodeId, groups: Iterable[Group]) -> None:
@@ -177,9 +184,7 @@ async def _share_offsets(call: Call, node: NodeId, groups: Iterable[Group]) -> N
     response = await call.send(
         DescribeShareGroupOffsetsRequest(groups=[kind(group_id=name, topics=None) for name in by_name]), to=node
     )
-    for told in response.groups:
-        for topic in told.topics:
-            for each in topic.partitions:
-                if each.error_code == ErrorCode.NONE:
-                    found = Committed(each.start_offset, lag=each.lag if each.lag >= 0 else None)
-                    by_name[told.group_id].offsets[topic.topic_name, each.partition_index] = found
+    async for group, topic, each in sliced(_partitions(response)):
+        if each.error_code == ErrorCode.NONE:
+            found = Committed(each.start_offset, lag=each.lag if each.lag >= 0 else None)
+            by_name[group].offsets[topic.topic_name, each.partition_index] = found

@@ -1,11 +1,11 @@
-"""What one client, or many, may take of the broker: bytes that are half received, under way or unread, time for bodies to arrive, streams."""
+"""Limits on what HTTP clients may use: memory of requests and responses, time for bodies to arrive, and streams."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from starlette.requests import ClientDisconnect
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 BODY_SECONDS = 30.0  # for a body to arrive
 DISCARD_SECONDS = 2.0
-SLOW_SECONDS = 2.0  # after which a body has to give way to others, if there is no room for all
-ROOM_SECONDS = 5.0  # that a request waits for room
-SHARE_BYTES = 128 << 20  # of the broker's budget that HTTP may take: the rest is left to Kafka's port
-LEAST_BYTES = 128 << 10  # of records that any answer may hold, however little room is left
-PARTS = 8  # no answer may hold more than such a part of what is left
+SLOW_SECONDS = 2.0  # after which a body may be rejected in favour of others, if there is no room for all
+ROOM_SECONDS = 5.0  # that a request waits for memory
+SHARE_BYTES = 128 << 20  # of the broker's budget that HTTP may use: the rest is for Kafka listeners
+ANSWER_BYTES = 64 << 20  # of long responses that clients have not read yet; beyond it no others are encoded
+LEAST_BYTES = 128 << 10  # of records that any response may have, however little memory is left
+PARTS = 8  # a response may use at most one such part of what is left
 BUSY = {"retry-after": "1"}
 
 
 class Budget(Protocol):
-    """Bytes that the connections of both ports hold."""
+    """The bytes that the connections of both ports hold."""
 
     @property
     def is_spent(self) -> bool: ...
@@ -36,11 +37,11 @@ class Budget(Protocol):
 
 
 class Share:
-    """HTTP's part of the broker's one budget."""
+    """HTTP's share of the broker's budget."""
 
     def __init__(self, limit: int = SHARE_BYTES) -> None:
         self._limit = limit
-        self._whole: Budget | None = None  # until the broker is up
+        self._whole: Budget | None = None  # None until the broker is up
         self._waiting: list[asyncio.Future[None]] = []
         self.used = 0
 
@@ -75,7 +76,7 @@ class Share:
                 each.set_result(None)
 
     async def until_room(self, seconds: float = ROOM_SECONDS) -> None:
-        """Raises a problem where there is none for so long."""
+        """Wait for memory. Raises a problem after the timeout."""
         try:
             async with asyncio.timeout(seconds):
                 while self.is_spent:
@@ -89,56 +90,98 @@ class Share:
 
     @contextmanager
     def room(self) -> Iterator[Room]:
-        """For one request, until it is answered."""
+        """The room of one request, until it has its response."""
         room = Room(self)
         try:
             yield room
         finally:
-            room.hold(0)
+            room.end()
 
 
 class Room:
-    """What one request holds of the share: its body, what is read for it, and then its answer."""
+    """The memory of one request: its body, the records that are read for it, and then its response."""
 
     def __init__(self, share: Share) -> None:
         self._share = share
         self._held = 0
+        self._ends: list[Callable[[], None]] = []
+
+    def on_end(self, act: Callable[[], None]) -> None:
+        """Call `act` when the request is over."""
+        self._ends.append(act)
+
+    def end(self) -> None:
+        self.hold(0)
+        for act in self._ends:
+            act()
 
     def take(self, size: int) -> None:
         self._held += size
         self._share.take(size)
 
     def allowed(self, wanted: int) -> int:
-        """How much may be read for an answer that would like to have `wanted`: the less room is left, the less."""
+        """How many bytes may be read for a response that wants `wanted`: fewer if less memory is left."""
         return min(wanted, max(LEAST_BYTES, self._share.left // PARTS))
 
     def reserve(self, wanted: int) -> int:
-        """The same, and it is taken at once: not for what may have to be waited for."""
+        """As `allowed`, and reserve them at once: not for reads that may have to wait."""
         granted = self.allowed(wanted)
         self.take(granted)
         return granted
 
     def hold(self, size: int) -> None:
-        """So much from now on, instead of what it was."""
+        """Replace the size that the request holds."""
         self._share.take(size)
         self._share.give_back(self._held)
         self._held = size
 
 
+class LongAnswers:
+    """Encodes one long response at a time, and none while clients have too many of them unread.
+
+    A response may be six times as long as the records in it. Encoded in parallel, all of them would be in memory at once.
+    """
+
+    def __init__(self, limit: int = ANSWER_BYTES, seconds: float = ROOM_SECONDS) -> None:
+        self._turn = asyncio.Lock()
+        self._unread = Share(limit)
+        self._seconds = seconds
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for the turn to encode. Raises a problem after a timeout."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise busy() from None
+        try:
+            await self._unread.until_room(self._seconds)
+            yield
+        finally:
+            self._turn.release()
+
+    def hold(self, room: Room, size: int) -> None:
+        """The response is encoded. It counts until the client has read it."""
+        room.hold(size)
+        self._unread.take(size)
+        room.on_end(lambda: self._unread.give_back(size))
+
+
 class Bodies:
-    """Reads bodies, each to its end or not at all. What counts is what has come: a promise takes no room."""
+    """Reads bodies, each to its end or not at all. Only received bytes use memory, not a declared length."""
 
     def __init__(self, share: Share, seconds: float = BODY_SECONDS, slow_seconds: float = SLOW_SECONDS) -> None:
         self._share = share
         self._seconds = seconds
         self._slow_seconds = slow_seconds
-        self._coming: dict[asyncio.Timeout, float] = {}  # since when, the longest first
+        self._coming: dict[asyncio.Timeout, float] = {}  # start times, the oldest first
 
     async def read(self, request: Request, most: int, room: Room) -> bytes:
-        """Raises a problem where the body is longer than `most`, does not come in time, or there is no room for it."""
-        told = _told_length(request)
-        if told is not None and told > most:
-            if request.headers.get("expect", "").lower() != "100-continue":  # then nothing of it is sent
+        """Raises a problem if the body is longer than `most`, does not arrive in time, or there is no memory for it."""
+        declared = _content_length(request)
+        if declared is not None and declared > most:
+            if request.headers.get("expect", "").lower() != "100-continue":  # with it, the client has not sent the body
                 await _discard(request)
             raise too_large(most)
         loop = asyncio.get_running_loop()
@@ -164,7 +207,7 @@ class Bodies:
         return body
 
     async def _all(self, request: Request, most: int, room: Room) -> bytes | None:
-        """None where it is longer."""
+        """The body; None if it is longer than `most`."""
         parts, size = [], 0
         while True:
             message = await request.receive()
@@ -182,7 +225,7 @@ class Bodies:
                 return b"".join(parts)
 
     def _make_room(self) -> None:
-        """Whose body is longest on its way, and long enough, has to give way."""
+        """Reject the body that has been arriving longest, if that is long enough."""
         now = asyncio.get_running_loop().time()
         for limit, begun in self._coming.items():
             if now - begun < self._slow_seconds:
@@ -195,14 +238,14 @@ class Bodies:
 def busy(headers: dict[str, str] | None = None) -> Problem:
     return Problem(
         UNAVAILABLE,
-        "Too many large requests are under way. Try again in a moment.",
+        "Too many large requests are in progress. Try again in a moment.",
         name="busy",
         headers={**BUSY, **(headers or {})},
     )
 
 
 async def _discard(request: Request) -> None:
-    """Read on for a moment: a client that is still sending when the connection is closed may never see the answer."""
+    """Read and discard for a moment: a client that is still sending when the connection is closed may never see the response."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DISCARD_SECONDS):
             while True:
@@ -211,17 +254,17 @@ async def _discard(request: Request) -> None:
                     return
 
 
-def _told_length(request: Request) -> int | None:
-    told = request.headers.get("content-length")
-    if told is None:
+def _content_length(request: Request) -> int | None:
+    declared = request.headers.get("content-length")
+    if declared is None:
         return None
-    if not (told.isascii() and told.isdigit()):
-        raise invalid("Content-Length is no number.")
-    return int(told)
+    if not (declared.isascii() and declared.isdigit()):
+        raise invalid("Content-Length is not a number.")
+    return int(declared)
 
 
 def too_large(most: int) -> Problem:
-    # What is still to come would be taken for the next request: the connection ends.
+    # The rest of the body would be parsed as the next request: the connection is closed.
     return Problem(
         TOO_LARGE,
         f"The body has more than {most} bytes. Send less at a time, or raise kompat.http.max.body.bytes.",
@@ -231,7 +274,7 @@ def too_large(most: int) -> Problem:
 
 
 class Streams:
-    """Answers without an end: each keeps a connection and some memory for as long as its client likes."""
+    """Responses without an end: each keeps a connection and some memory for as long as its client reads."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,4 +1,4 @@
-"""Messages as JSON: keys, values and headers as text or base64, and what a record can ask of the broker by fields of their own."""
+"""Messages as JSON: keys, values and headers as text or base64, and fields for kompat's extension headers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final
 from msgspec import UNSET, Meta, UnsetType
 
 from kompat.admin.problems import invalid
-from kompat.admin.shapes import Answer, Body, Encoding, Time, millis, raw_bytes, shown
-from kompat.extensions import headers as asked
+from kompat.admin.shapes import Answer, Body, Encoding, Time, millis, raw_bytes
+from kompat.admin.texts import raw_bytes_in_slices, shown_in_slices
+from kompat.extensions import headers as extension_headers
 from kompat.extensions.headers import HeaderError
 from kompat.protocol.records import Record
 
@@ -24,7 +25,7 @@ Duration = (
     | Annotated[str, Meta(max_length=64, description="such as 30s, 1m30s, 2h or 500ms", examples=["30s"])]
 )
 PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Id = Annotated[str, Meta(min_length=1, max_length=asked.MAX_ID_BYTES)]
+Id = Annotated[str, Meta(min_length=1, max_length=extension_headers.MAX_ID_BYTES)]
 Priority = (
     Annotated[int, Meta(ge=0, le=9)] | Annotated[str, Meta(pattern="^(critical|high|normal|low|background|[0-9])$")]
 )
@@ -79,26 +80,26 @@ class Message(Answer):
     encoding: Encoding | UnsetType = UNSET
 
 
-def message(partition: int, record: Record) -> Message:
+async def message(partition: int, record: Record) -> Message:
     return Message(
         partition=partition,
         offset=record.offset,
         timestamp=record.timestamp,
         size=size_of(record),
-        **content(record),
+        **await content(record),
     )
 
 
-def content(record: Record) -> dict[str, Any]:
-    """The fields that all shapes of a record have: key, value, headers, and how to read them."""
-    key, key_encoding = shown(record.key)
-    value, encoding = shown(record.value)
-    headers = [_header(name, raw) for name, raw in record.headers]
+async def content(record: Record) -> dict[str, Any]:
+    """The fields that all shapes of a record have: key, value, headers, and their encodings."""
+    key, key_encoding = await shown_in_slices(record.key)
+    value, encoding = await shown_in_slices(record.value)
+    headers = [await _header(name, raw) for name, raw in record.headers]
     return {"key": key, "key_encoding": key_encoding, "value": value, "encoding": encoding, "headers": headers}
 
 
-def _header(name: str, raw: bytes | None) -> HeaderShape:
-    value, encoding = shown(raw)
+async def _header(name: str, raw: bytes | None) -> HeaderShape:
+    value, encoding = await shown_in_slices(raw)
     return HeaderShape(name=name, value=value, encoding=encoding)
 
 
@@ -107,48 +108,50 @@ def size_of(record: Record) -> int:
     return len(record.key or b"") + len(record.value or b"") + headers
 
 
-def record_of(new: NewMessage, now: int) -> Record:
-    """As it is sent. Raises a problem that says what to mend."""
-    headers = [*_given(new.headers), *_fields(new)]
+async def record_of(new: NewMessage, now: int) -> Record:
+    """The record to produce. Raises a problem that says what to correct."""
+    headers = [*await _given(new.headers), *_fields(new)]
     try:
-        asked.parse(headers)
+        extension_headers.parse(headers)
     except HeaderError as error:
         raise invalid(f"{error}.") from None
     timestamp = now if new.timestamp is None else millis(new.timestamp, "timestamp")
-    key = raw_bytes(new.key, new.key_encoding, "key")
-    return Record(0, timestamp, key, raw_bytes(new.value, new.encoding, "value"), headers)
+    key = await raw_bytes_in_slices(new.key, new.key_encoding, "key")
+    return Record(0, timestamp, key, await raw_bytes_in_slices(new.value, new.encoding, "value"), headers)
 
 
-def _given(headers: Headers) -> list[tuple[str, bytes | None]]:
+async def _given(headers: Headers) -> list[tuple[str, bytes | None]]:
     if isinstance(headers, dict):
         return [(name, raw_bytes(value, UNSET, f"header {name}")) for name, value in headers.items()]
-    return [(each.name, raw_bytes(each.value, each.encoding, f"header {each.name}")) for each in headers]
+    return [
+        (each.name, await raw_bytes_in_slices(each.value, each.encoding, f"header {each.name}")) for each in headers
+    ]
 
 
 def _fields(new: NewMessage) -> Sequence[tuple[str, bytes]]:
-    """What has a field of its own, as the header that any client could have sent."""
+    """The extension headers of fields, as any client can send them."""
     if new.delay is not None and new.deliver_at is not None:
-        raise invalid("A message has a delay or a time of delivery, not both. Leave out `delay` or `deliverAt`.")
+        raise invalid("A message cannot have both a delay and a delivery time. Omit `delay` or `deliverAt`.")
     found: list[tuple[str, int | str]] = []
     if new.delay is not None:
-        found.append((asked.DELAY, duration(new.delay, "delay")))
+        found.append((extension_headers.DELAY, duration(new.delay, "delay")))
     if new.deliver_at is not None:
-        found.append((asked.DELIVER_AT, millis(new.deliver_at, "deliverAt")))
+        found.append((extension_headers.DELIVER_AT, millis(new.deliver_at, "deliverAt")))
     if new.priority is not None:
-        found.append((asked.PRIORITY, new.priority))
+        found.append((extension_headers.PRIORITY, new.priority))
     if new.ttl is not None:
-        found.append((asked.TIME_TO_LIVE, duration(new.ttl, "ttl")))
+        found.append((extension_headers.TIME_TO_LIVE, duration(new.ttl, "ttl")))
     if new.message_id is not None:
-        found.append((asked.MESSAGE_ID, new.message_id))
+        found.append((extension_headers.MESSAGE_ID, new.message_id))
     if new.schedule_id is not None:
-        found.append((asked.SCHEDULE_ID, new.schedule_id))
+        found.append((extension_headers.SCHEDULE_ID, new.schedule_id))
     if new.trace:
-        found.append((asked.TRACE, 1))
+        found.append((extension_headers.TRACE, 1))
     return [(name, str(value).encode("utf-8", "surrogatepass")) for name, value in found]
 
 
 def duration(given: int | str, field: str) -> int:
-    """Milliseconds of `30s`, `1m30s`, `1.5h`, or of a number of them."""
+    """The milliseconds of `30s`, `1m30s`, `1.5h`, or of a number of milliseconds."""
     if isinstance(given, int):
         return given
     text = given.strip()
@@ -157,7 +160,9 @@ def duration(given: int | str, field: str) -> int:
     elif _DURATION.fullmatch(text):
         found = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
     else:
-        raise invalid(f"{field}: {given!r} is no duration. Give milliseconds, or such as 30s, 1m30s or 2h.")
+        raise invalid(
+            f"{field}: {given!r} is not a duration. Give milliseconds, or a duration such as 30s, 1m30s or 2h."
+        )
     if found > LONGEST_DURATION:
         raise invalid(f"{field}: {given!r} is too long.")
     return round(found)

@@ -1,4 +1,4 @@
-"""OpenAPI, made of the same rows that serve."""
+"""The OpenAPI document, generated from the routes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SECURITY = "basic"
 
 
 def describe(routes: Iterable[Route], version: str) -> dict[str, Any]:
-    """The document that is served at /openapi.json."""
+    """The document of /openapi.json."""
     known = sorted(routes, key=lambda route: (route.tag, route.path))
     schemas, components = _schemas(known)
     paths: dict[str, dict[str, Any]] = {}
     names: set[str] = set()
     for route in known:
         operation = _operation(route, schemas)
-        if operation["operationId"] in names:  # the same path without /v1 is another's
+        if operation["operationId"] in names:  # the same path without /v1 has another operation
             operation["operationId"] += "".join(route.tag.title().split())
         names.add(operation["operationId"])
         paths.setdefault(route.path, {})[route.method.lower()] = operation
@@ -37,7 +37,7 @@ def describe(routes: Iterable[Route], version: str) -> dict[str, Any]:
         "info": {
             "title": "kompat",
             "version": version,
-            "description": "A Kafka broker's door for people and scripts. Errors are problems (RFC 9457); lists have pages.",
+            "description": "The REST API of a Kafka broker. Errors are problem details (RFC 9457); lists are paged.",
         },
         "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in known)],
         "paths": paths,
@@ -56,7 +56,7 @@ def describe(routes: Iterable[Route], version: str) -> dict[str, Any]:
 
 
 def _schemas(routes: Sequence[Route]) -> tuple[dict[int, Any], dict[str, Any]]:
-    """The schema of each type by its id, and what they refer to."""
+    """The schema of each type by its id, and the components that they refer to."""
     types = {id(kind): kind for route in routes for kind in (route.body, route.answer) if kind not in (None, bytes)}
     types[id(ProblemShape)] = ProblemShape
     found, components = msgspec.json.schema_components(types.values(), ref_template="#/components/schemas/{name}")
@@ -126,7 +126,7 @@ def _operation_id(route: Route) -> str:
 
 @cache
 def document() -> bytes:
-    """As it is served: of the routes that there are."""
-    from kompat.admin.routes import all_routes  # one of them serves this
+    """The document of all routes, as it is served."""
+    from kompat.admin.routes import all_routes  # one of the routes serves this document
 
     return msgspec.json.encode(describe(all_routes(), __version__))

@@ -1,4 +1,4 @@
-"""What went wrong, for whoever asked (RFC 9457): a status, the reason, and what to do about it."""
+"""Problem details (RFC 9457): a status, the reason, and what to do about it."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT = 400, 401, 403, 404, 
 TOO_LARGE, MISDIRECTED, TOO_MANY, INTERNAL, UNAVAILABLE, NO_ROOM = 413, 421, 429, 500, 503, 507
 
 TITLES = {
-    400: "The request makes no sense",
-    401: "Who are you?",
-    403: "Not allowed",
+    400: "Invalid request",
+    401: "Authentication required",
+    403: "Not authorized",
     404: "Not found",
-    405: "Not with this method",
-    406: "Not in this form",
-    408: "Too slow",
-    409: "In conflict with what there is",
+    405: "Method not allowed",
+    406: "Not acceptable",
+    408: "Request timeout",
+    409: "Conflict",
     413: "Too large",
-    415: "Not of a type that is read here",
-    421: "Not by this name",
-    422: "The request makes no sense here",
-    429: "Too much at a time",
+    415: "Unsupported media type",
+    421: "Misdirected request",
+    422: "Unprocessable request",
+    429: "Too many requests",
     431: "Headers too large",
-    500: "A mistake of the broker",
+    500: "Internal error",
     501: "Not supported",
-    503: "Not at the moment",
-    507: "No room",
+    503: "Not available",
+    507: "No disk space",
 }
 
 E = ErrorCode
-# Where the name of the error does not say it.
+# Statuses of errors whose names do not imply them.
 _STATUS: dict[ErrorCode, int] = {
     **dict.fromkeys(
         (
@@ -75,36 +75,36 @@ _STATUS: dict[ErrorCode, int] = {
     E.UNSUPPORTED_VERSION: 501,
 }  # fmt: skip
 
-# What to do. Where nothing is said of the error, what its status suggests.
+# What to do, by error. Other errors get the advice of their status.
 _ADVICE: dict[ErrorCode, str] = {
     E.UNKNOWN_TOPIC_OR_PARTITION: "GET /v1/topics lists the topics, POST /v1/topics creates one.",
-    E.TOPIC_ALREADY_EXISTS: "Take another name, or use the one that is there.",
+    E.TOPIC_ALREADY_EXISTS: "Use another name, or the existing topic.",
     E.GROUP_ID_NOT_FOUND: "GET /v1/groups lists the groups.",
     E.NON_EMPTY_GROUP: "Stop its members, or wait until their sessions have ended.",
     E.GROUP_SUBSCRIBED_TO_TOPIC: "Stop the members that read the topic first.",
-    E.TRANSACTIONAL_ID_NOT_FOUND: "GET /v1/transactions lists them.",
+    E.TRANSACTIONAL_ID_NOT_FOUND: "GET /v1/transactions lists the transactional ids.",
     E.BROKER_ID_NOT_REGISTERED: "GET /v1/cluster lists the brokers.",
-    E.OFFSET_OUT_OF_RANGE: "GET /v1/topics/{topic} tells where each partition begins and ends.",
-    E.INVALID_REPLICATION_FACTOR: "Ask for as many replicas as there are brokers, or less; -1 takes the broker's default.",
+    E.OFFSET_OUT_OF_RANGE: "GET /v1/topics/{topic} shows the offsets of each partition.",
+    E.INVALID_REPLICATION_FACTOR: "The replication factor cannot exceed the number of brokers; -1 uses the broker's default.",
     E.INVALID_TOPIC_EXCEPTION: "Names have up to 249 of the characters a-z A-Z 0-9 . _ and -.",
     E.MESSAGE_TOO_LARGE: "Send less at a time, or raise the topic's max.message.bytes.",
-    E.KAFKA_STORAGE_ERROR: "The disk refuses writes: make room, then try again.",
-    E.CORRUPT_MESSAGE: "No replica has them as they were written: read on behind them.",
-    E.NOT_ENOUGH_REPLICAS: "Fewer replicas than min.insync.replicas are in sync: bring brokers back.",
-    E.SECURITY_DISABLED: "Set authorizer.class.name to switch authorization on.",
-    E.UNSUPPORTED_VERSION: "This broker, or one that had to be asked, does not know how.",
+    E.KAFKA_STORAGE_ERROR: "The disk is full: free some space, then try again.",
+    E.CORRUPT_MESSAGE: "These offsets are damaged on every replica: continue after them.",
+    E.NOT_ENOUGH_REPLICAS: "Fewer than min.insync.replicas replicas are in sync: start the missing brokers.",
+    E.SECURITY_DISABLED: "Set authorizer.class.name to enable authorization.",
+    E.UNSUPPORTED_VERSION: "This broker, or another broker that the request needs, does not support it.",
 }
 _ADVICE_BY_STATUS = {
     UNAVAILABLE: "Try again in a moment.",
     TOO_MANY: "Wait for the seconds in Retry-After, then try again.",
     FORBIDDEN: "Ask an administrator for an ACL that allows it.",
-    UNAUTHORIZED: "Send the name and password of a user of the cluster by HTTP Basic.",
+    UNAUTHORIZED: "Send a user name and password by HTTP Basic authentication.",
     INTERNAL: "The broker's log has the details.",
 }
 
 
-class Problem(Exception):  # noqa: N818 - it is what the client is told
-    """An answer that is not what was asked for."""
+class Problem(Exception):  # noqa: N818 - it is the response to the client
+    """A response with problem details."""
 
     def __init__(
         self, status: int, detail: str, *, code: str = "", name: str = "", headers: Mapping[str, str] | None = None
@@ -112,7 +112,7 @@ class Problem(Exception):  # noqa: N818 - it is what the client is told
         super().__init__(detail)
         self.status = status
         self.detail = detail
-        self.code = code  # Kafka's name of the error, where it has one
+        self.code = code  # Kafka's name of the error, if it has one
         self.name = name or code.lower().replace("_", "-") or _slug(TITLES.get(status, "problem"))
         self.headers = dict(headers or {})
 
@@ -128,7 +128,7 @@ class Problem(Exception):  # noqa: N818 - it is what the client is told
 
 
 class ProblemShape(msgspec.Struct, kw_only=True):
-    """A problem as it is told."""
+    """A problem."""
 
     type: str
     title: str
@@ -147,7 +147,7 @@ def missing(detail: str) -> Problem:
 
 
 def status_of(code: ErrorCode) -> int:
-    """The status that an error of Kafka's is told by."""
+    """The HTTP status of a Kafka error."""
     if code in _STATUS:
         return _STATUS[code]
     for marks, status in (
@@ -161,7 +161,7 @@ def status_of(code: ErrorCode) -> int:
 
 
 def problem_of(error: Exception) -> Problem:
-    """What whoever asked is told of an error."""
+    """The problem of an error."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, KafkaError):
@@ -179,13 +179,13 @@ def _of_kafka(error: KafkaError) -> Problem:
     reason = reason if reason.endswith((".", "!", "?")) else f"{reason}."
     advice = _ADVICE.get(error.code, _ADVICE_BY_STATUS.get(status, ""))
     headers = {"retry-after": str(RETRY_SECONDS)} if status in (UNAVAILABLE, TOO_MANY) else {}
-    if reason.partition(" ")[0].isalpha():  # not the name of a setting
+    if reason.partition(" ")[0].isalpha():  # it does not begin with the name of a setting
         reason = reason[:1].upper() + reason[1:]
     return Problem(status, f"{reason} {advice}".strip(), code=error.code.name, headers=headers)
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raise the error that a response of Kafka's tells; nothing where it tells none."""
+    """Raise the error of a Kafka response, if it has one."""
     if code != ErrorCode.NONE:
         raise KafkaError(ErrorCode(code), message or "")
 

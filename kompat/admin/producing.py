@@ -1,4 +1,4 @@
-"""Sends messages by Kafka's Produce: to the leaders of their partitions, in as few requests as can be."""
+"""Produces messages to the leaders of their partitions, in as few requests as possible."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any, NamedTuple
 from kompat.admin.messages import size_of
 from kompat.admin.problems import invalid
 from kompat.admin.route import Call
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
 from kompat.protocol.messages import MetadataRequest
 from kompat.protocol.murmur2 import murmur2
 from kompat.protocol.produce import PartitionData, ProduceRequest, TopicData
 from kompat.protocol.records import Record, build_batch
-from kompat.slices import sliced
 from kompat.types import ZERO_UUID, NodeId
 
 ALL = -1
 PATIENCE_MS = 30_000
-BATCH_BYTES = 512 << 10  # half of what a topic takes at once, unless it says otherwise
-BATCH_RECORDS = 1000  # what is made of them, and what is done with them, takes a while of the event loop
-RECORD_BYTES = 32  # of a record beside what it holds
+BATCH_BYTES = 512 << 10  # half of the default of max.message.bytes
+BATCH_RECORDS = 1000  # building and validating a batch holds the event loop
+RECORD_BYTES = 32  # overhead of a record
 
-_turns = itertools.count()  # who has no key goes to the next partition
+_turns = itertools.count()  # requests without keys use the partitions in turn
 
 
 class Sent(NamedTuple):
@@ -36,16 +36,16 @@ class Sent(NamedTuple):
 
 
 async def partitions_of(call: Call, topic: str, *, create: bool = False) -> int:
-    """How many partitions the topic has, for whoever may know it. `create`: it is made, if clients may make topics so."""
-    asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
-    response = await call.send(MetadataRequest(topics=asked, allow_auto_topic_creation=create))
+    """The number of partitions, if the caller may describe the topic. `create`: create it, if auto.create.topics.enable allows it."""
+    requested = [MetadataRequest.MetadataRequestTopic(name=topic)]
+    response = await call.send(MetadataRequest(topics=requested, allow_auto_topic_creation=create))
     found = response.topics[0]
     if found.error_code == ErrorCode.LEADER_NOT_AVAILABLE and create:
-        known = call.services.cluster.topic(topic)  # it was made this moment
+        known = call.services.cluster.topic(topic)  # it has just been created
         if known is not None:
             return len(known.partitions)
     if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic}.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {topic} does not exist.")
     if found.error_code:
         raise KafkaError(ErrorCode(found.error_code))
     return len(found.partitions)
@@ -54,12 +54,12 @@ async def partitions_of(call: Call, topic: str, *, create: bool = False) -> int:
 async def produce(
     call: Call, topic: str, records: Sequence[Record], partitions: Sequence[int | None], count: int
 ) -> list[Sent]:
-    """Outcomes in order. `partitions`: where each record goes, if not by its key; `count`: how many the topic has."""
+    """The outcomes in order. `partitions` has the partition of each record, or None for that of its key; `count` is the topic's number of partitions."""
     turn = next(_turns) % count
     by_partition: dict[int, list[int]] = defaultdict(list)
     async for place, (record, wanted) in sliced(enumerate(zip(records, partitions, strict=True))):
         if wanted is not None and wanted >= count:
-            raise invalid(f"{topic} has no partition {wanted}, but {count}, from 0 on.")
+            raise invalid(f"{topic} has no partition {wanted}: it has {count} partitions, numbered from 0.")
         by_partition[partition_for(record.key, count, turn) if wanted is None else wanted].append(place)
     by_leader: dict[NodeId, dict[int, list[int]]] = defaultdict(dict)
     outcomes: dict[int, Sent] = {}
@@ -75,7 +75,7 @@ async def produce(
 
 
 def partition_for(key: bytes | None, count: int, turn: int) -> int:
-    """As Kafka's own clients have it."""
+    """The partition of a key, as in Kafka's own clients."""
     if key is None:
         return turn
     hashed: int = murmur2(key)
@@ -85,7 +85,7 @@ def partition_for(key: bytes | None, count: int, turn: int) -> int:
 async def _send(
     call: Call, node: NodeId, topic: str, records: Sequence[Record], led: Mapping[int, Sequence[int]]
 ) -> dict[int, Sent]:
-    """In batches, one after the other: each partition's records stay in order."""
+    """Send batches one after the other, so that each partition's records stay in order."""
     waiting = {partition: deque(_chunks(records, places)) for partition, places in led.items()}
     found: dict[int, Sent] = {}
     while waiting:
@@ -94,7 +94,7 @@ async def _send(
         request = ProduceRequest(None, ALL, PATIENCE_MS, [TopicData(topic, ZERO_UUID, data)])
         for answer in (await call.send(request, to=node)).responses[0].partition_responses:
             chunks, places = waiting[answer.index], heads[answer.index]
-            refused, again = _judged(answer, places)
+            refused, again = _completed(answer, places)
             found.update({places[step]: _outcome(answer, step, records[places[step]]) for step in refused})
             chunks.popleft()
             chunks.extendleft(reversed(again))
@@ -103,11 +103,11 @@ async def _send(
     return found
 
 
-def _judged(answer: Any, places: list[int]) -> tuple[Sequence[int], list[list[int]]]:
-    """Which of a batch's records are settled, and which are sent again. A batch is taken as a whole, or nothing of it is."""
+def _completed(answer: Any, places: list[int]) -> tuple[Sequence[int], list[list[int]]]:
+    """The records of a batch that are done, and the batches to send again: Kafka accepts or rejects a batch as a whole."""
     everything = range(len(places))
     bad = {each.batch_index for each in answer.record_errors or ()}
-    if answer.error_code and 0 < len(bad) < len(places):  # the others are good
+    if answer.error_code and 0 < len(bad) < len(places):  # the other records are valid
         return sorted(bad), [[place for step, place in enumerate(places) if step not in bad]]
     if answer.error_code == ErrorCode.MESSAGE_TOO_LARGE and len(places) > 1:
         middle = len(places) // 2

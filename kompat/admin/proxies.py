@@ -1,4 +1,4 @@
-"""The address that a request came from. What proxies say of it counts only if an operator has named them: anybody can send a header."""
+"""The client address of a request. Headers of proxies count only if the operator has listed the proxies: any client can send a header."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PARAMETER = re.compile(r'\s*for\s*=\s*(?:"([^"]*)"|([^\s;"]*))\s*', re.IGNORECA
 
 
 def client_address(peer: str, forwarded_for: Sequence[str], forwarded: Sequence[str], proxies: Sequence[str]) -> str:
-    """`forwarded_for`, `forwarded`: the headers X-Forwarded-For and Forwarded, in the order in which they came.
+    """`forwarded_for`, `forwarded`: the headers X-Forwarded-For and Forwarded, in the order of the request.
 
-    A proxy puts whom it heard at the end. So the list is read from there, until somebody is named who is not one of the proxies.
-    Raises a problem where the two headers contradict each other: a proxy that writes one may pass on what a client wrote in the other."""
+    A proxy appends the address of its peer. So the list is read from its end, up to the first address that is not one of the proxies.
+    Raises a problem if the two headers contradict each other: a proxy that writes one may pass on what a client wrote in the other."""
     peer = peer.removeprefix(MAPPED_IPV4)
     if not proxies or not _is_one(peer, proxies):
         return peer
@@ -37,7 +37,7 @@ def _behind(peer: str, hops: Sequence[str], proxies: Sequence[str]) -> str:
         if not _is_one(peer, proxies):
             return peer
         address = _address(hop)
-        if address is None:  # unknown, or hidden on purpose: no more than the proxy that said so is known
+        if address is None:  # unknown, or hidden on purpose: only the proxy's own address is known
             return peer
         peer = address
     return peer
@@ -60,7 +60,7 @@ def _forwarded_hops(headers: Sequence[str]) -> Iterator[str] | None:
 
 
 def _for(element: str) -> str:
-    """Of one element of `Forwarded`, whom it is for; empty where it does not say."""
+    """The `for` of an element of `Forwarded`; empty if it has none."""
     for part in element.split(";"):
         found = _PARAMETER.fullmatch(part)
         if found is not None:
@@ -69,7 +69,7 @@ def _for(element: str) -> str:
 
 
 def _address(hop: str) -> str | None:
-    """Without a port, if there is one."""
+    """The address without its port."""
     text = hop.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""Queues as JSON: deliveries with their receipts, what was said of them, and how deep queues are."""
+"""Queues as JSON: deliveries with their receipts, acknowledgements, and the depths of queues."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from kompat.admin.problems import ProblemShape, problem_of
 from kompat.admin.route import Call
 from kompat.admin.shapes import Answer, Encoding
 from kompat.cluster.queue_rules import SOURCE
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.headers import priority_of
-from kompat.extensions.queue_statistics import QueueStatistics
-from kompat.extensions.queues import Delivery
+from kompat.extensions.queues.service import Delivery
+from kompat.extensions.queues.statistics import QueueStatistics
 from kompat.security.acls import Kind, Operation
 from kompat.share import receipts
-from kompat.slices import sliced
 
 MOST_WAIT_MS = 60_000
 MOST_LOCK_MS = 86_400_000
 MOST_DELIVERED = 1000
-SETTLED_AT_ONCE = 200
-MOST_BYTES = 4 << 20  # of an acquisition, unless it is a single record
+ACKNOWLEDGED_AT_ONCE = 200
+MOST_BYTES = 4 << 20  # of an acquisition; a single record may be larger
 
 Receipt = Annotated[str, Meta(min_length=1, max_length=receipts.LONGEST)]
 Receipts = Annotated[list[Receipt], Meta(min_length=1, max_length=MOST_DELIVERED)]
-LockMs = Annotated[int, Meta(ge=1, le=MOST_LOCK_MS, description="how long they are the receiver's")]
-Reason = Annotated[str, Meta(max_length=1024, description="for the dead letter's headers")]
-Settle = Callable[[Sequence[str]], Awaitable[list[KafkaError | None]]]
+LockMs = Annotated[int, Meta(ge=1, le=MOST_LOCK_MS, description="lock duration of the records")]
+Reason = Annotated[str, Meta(max_length=1024, description="reason for the headers of the dead-letter record")]
+Acknowledge = Callable[[Sequence[str]], Awaitable[list[KafkaError | None]]]
 
 
 class Delivered(Answer):
-    """A record that its receiver holds until it says what became of it, or until the lock ends."""
+    """A record that is acquired until its receipt is acknowledged, or until the lock expires."""
 
     receipt: str
     topic: str
@@ -53,28 +53,28 @@ class Delivered(Answer):
     encoding: Encoding | UnsetType = UNSET
 
 
-class Settled(Answer):
+class AcknowledgementResult(Answer):
     receipt: str
     ok: bool
     error: ProblemShape | UnsetType = UNSET
 
 
 class Results(Answer):
-    results: list[Settled]
+    results: list[AcknowledgementResult]
 
 
 class QueueFigures(Answer):
-    """Numbers are null where a partition has no leader."""
+    """Numbers are null if a partition has no leader."""
 
     topic: str
     group: str
-    queue_topic: str | None  # by which clients without share groups use it
+    queue_topic: str | None  # for clients without share groups
     available: int | None
     in_flight: int | None
-    backing_off: int | None  # released, and not to be had yet
-    being_buried: int | None  # given up; the dead letters are being written
-    depth_by_class: dict[int, int]  # of what nobody holds
-    deliveries: dict[int, int]  # how many that are not done with were delivered how often
+    backing_off: int | None  # released, waiting for redelivery
+    archiving: int | None  # the dead-letter records are being written
+    depth_by_class: dict[int, int]  # of available records
+    deliveries: dict[int, int]  # unacknowledged records by their number of deliveries
 
 
 class QueueName(NamedTuple):
@@ -83,7 +83,7 @@ class QueueName(NamedTuple):
     queue_topic: str | None = None
 
 
-def delivered(call: Call, delivery: Delivery) -> Delivered:
+async def delivered(call: Call, delivery: Delivery) -> Delivered:
     record = delivery.record
     return Delivered(
         receipt=delivery.receipt,
@@ -95,7 +95,7 @@ def delivered(call: Call, delivery: Delivery) -> Delivered:
         delivery_count=delivery.deliveries,
         lock_ms=delivery.lock_ms,
         locked_until=call.services.clock.now() + delivery.lock_ms,
-        **content(record),
+        **await content(record),
     )
 
 
@@ -110,7 +110,7 @@ async def acquire(
     lock_ms: int | None = None,
     begin: str = "earliest",
 ) -> list[Delivery]:
-    """Nothing where the broker stops meanwhile."""
+    """Acquire records. Returns none if the broker stops meanwhile."""
     may_take(call, topic, group)
     waiting = call.services.queues.acquire(
         group,
@@ -129,10 +129,10 @@ async def acquire(
     return found
 
 
-async def settle(
-    call: Call, given: Sequence[str], word: Settle, group: str | None = None, topic: str | None = None
+async def acknowledge(
+    call: Call, given: Sequence[str], action: Acknowledge, group: str | None = None, topic: str | None = None
 ) -> list[KafkaError | None]:
-    """For each receipt, in order, why its word does not count, if so. `group`, `topic`: those that they have to be of."""
+    """The error of each receipt, in order; None if it is acknowledged. `group`, `topic`: the receipts have to belong to them."""
     refused: dict[int, KafkaError] = {}
     async for place, text in sliced(enumerate(given)):
         try:
@@ -140,23 +140,23 @@ async def settle(
         except KafkaError as error:
             refused[place] = error
     good = [text for place, text in enumerate(given) if place not in refused]
-    outcomes = iter([outcome async for some in sliced(batched(good)) for outcome in await word(some)])
+    outcomes = iter([outcome async for some in sliced(batched(good)) for outcome in await action(some)])
     return [refused[place] if place in refused else next(outcomes) for place in range(len(given))]
 
 
 def batched(given: Sequence[str]) -> list[Sequence[str]]:
-    """Some at a time: what is done with those takes a while of the event loop."""
-    return [given[start : start + SETTLED_AT_ONCE] for start in range(0, len(given), SETTLED_AT_ONCE)]
+    """Parts of the receipts, because acknowledging many at once would hold the event loop."""
+    return [given[start : start + ACKNOWLEDGED_AT_ONCE] for start in range(0, len(given), ACKNOWLEDGED_AT_ONCE)]
 
 
 def _check(call: Call, text: str, group: str | None, topic: str | None) -> None:
     receipt = receipts.decode(text)
     known = call.services.cluster.topic_by_id(receipt.partition.topic_id)
     if known is None:
-        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "the receipt is of a topic that is not here")
+        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "the topic of the receipt does not exist")
     if group not in (None, receipt.group_id) or topic not in (None, known.name):
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"the receipt is of group {receipt.group_id} and topic {known.name}"
+            ErrorCode.INVALID_REQUEST, f"the receipt belongs to group {receipt.group_id} and topic {known.name}"
         )
     may_take(call, known.name, receipt.group_id)
 
@@ -164,21 +164,23 @@ def _check(call: Call, text: str, group: str | None, topic: str | None) -> None:
 def results(given: Sequence[str], outcomes: Sequence[KafkaError | None]) -> Results:
     return Results(
         results=[
-            Settled(receipt=text, ok=error is None, error=UNSET if error is None else problem_of(error).shape())
+            AcknowledgementResult(
+                receipt=text, ok=error is None, error=UNSET if error is None else problem_of(error).shape()
+            )
             for text, error in zip(given, outcomes, strict=True)
         ]
     )
 
 
-# -- how deep queues are -----------------------------------------------------------------------------------------------
+# -- depths ------------------------------------------------------------------------------------------------------------
 async def names(call: Call) -> list[QueueName]:
-    """All groups that share topics, queue topics among them: as far as the caller may know of them."""
+    """The share groups and their topics, including queue topics, that the caller may describe."""
     cluster, authorizer = call.services.cluster, call.services.authorizer
     queue_topics = {topic.name: source for topic in cluster.topics() if (source := topic.configs.get(SOURCE))}
     found = {
         QueueName(source, name, name) for name, source in queue_topics.items() if cluster.topic(source) is not None
     }
-    for group, topic_id in await call.services.shares.homes.topics():
+    for group, topic_id in await call.services.shares.persister.topics():
         topic = cluster.topic_by_id(topic_id)
         if topic is not None:
             is_queue = queue_topics.get(group) == topic.name
@@ -213,7 +215,7 @@ def _figures(name: QueueName, found: QueueStatistics | None) -> QueueFigures:
         available=None if found is None else found.available,
         in_flight=None if found is None else found.in_flight,
         backing_off=None if found is None else found.backing_off,
-        being_buried=None if found is None else found.being_buried,
+        archiving=None if found is None else found.archiving,
         depth_by_class={} if found is None else found.classes,
         deliveries={} if found is None else found.deliveries,
     )

@@ -1,4 +1,4 @@
-"""What a route is: one row of a table says how it is called, what it takes and gives, and who does it. OpenAPI is made of the same rows."""
+"""Routes: a row of a table has the method, the path, the types of a route, and its handler. OpenAPI is generated from the same rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from kompat.admin.limits import Bodies, Room, Streams
     from kompat.admin.requests import Caller, Requests
     from kompat.admin.sampling import Sampler
-    from kompat.admin.telling import Telling
-    from kompat.handlers.services import Services
+    from kompat.handlers.support.services import Services
     from kompat.types import NodeId
 
 T = TypeVar("T")
@@ -28,29 +27,28 @@ JSON = "application/json"
 class Route:
     method: str
     path: str  # "/v1/topics/{topic}/messages"; parameters named partition, offset and broker are numbers
-    handle: Callable[[Call], Awaitable[Any]]  # a Struct for JSON, None for an empty answer, or a Response of its own
+    handle: Callable[[Call], Awaitable[Any]]  # returns a Struct for JSON, None for an empty response, or a Response
     summary: str
     tag: str
     description: str = ""
-    body: Any = None  # a type for msgspec to decode strictly; `bytes` takes the body as it is
-    is_body_optional: bool = False  # an empty body is then `None`
+    body: Any = None  # a type that msgspec decodes strictly; `bytes` for the raw body
+    is_body_optional: bool = False  # `None` for an empty body
     takes: tuple[str, ...] = (JSON,)  # media types of the body; "*/*" for any
-    query: Any = None  # a Struct of query parameters; a name that it does not have is refused
+    query: Any = None  # a Struct of query parameters; others are rejected
     answer: Any = None
-    media: str = JSON  # of the answer
+    media: str = JSON  # of the response
     status: int = 200
-    problems: tuple[int, ...] = ()  # statuses that it may answer besides those that all routes may
-    has_effects: bool = False  # although it is a GET: browsers may not send it, and there is no HEAD of it
-    is_open: bool = False  # to whoever comes, also where security is on
+    problems: tuple[int, ...] = ()  # statuses of errors besides those that all routes may have
+    has_effects: bool = False  # of a GET: browsers may not send it, and there is no HEAD for it
+    is_open: bool = False  # without authentication, also if security is on
 
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One request to a route: what was sent, who sent it, and what may be called to answer it."""
+    """One request to a route: its content, its caller, and the services that it may use."""
 
     services: Services
     requests: Requests
-    telling: Telling  # what other brokers know of themselves
     sampler: Sampler
     made: dict[Any, Any]  # see `once`
     caller: Caller
@@ -58,32 +56,32 @@ class Call:
     query: Any
     body: Any
     request: Request
-    room: Room  # what it may hold of the broker's memory
+    room: Room  # the memory that it may use
     bodies: Bodies
     streams: Streams
-    stopping: asyncio.Event  # the broker is about to stop: whatever waits ends
+    stopping: asyncio.Event  # set when the broker stops, to end waits
 
     @property
     def principal(self) -> str:
         return self.caller.principal
 
     def once(self, make: Callable[[Services], T]) -> T:
-        """What `make` gives, made when it is first asked for and kept as long as the broker runs."""
+        """The result of `make`, which is called once and kept as long as the broker runs."""
         if make not in self.made:
             self.made[make] = make(self.services)
         found: T = self.made[make]
         return found
 
     def require(self, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> None:
-        """Raises the error of Kafka's where the caller may not; for what no handler of Kafka's judges."""
+        """Raises Kafka's authorization error if the caller may not do this; for routes without a handler of Kafka's."""
         self.services.authorizer.require(self.caller, operation, kind, name)
 
     async def send(self, message: Any, *, to: NodeId | None = None, version: int | None = None) -> Any:
-        """Make a Kafka request as the caller: the response, whose error codes are the route's to judge."""
+        """Send a Kafka request as the caller. The route has to check the response's error codes."""
         return await self.requests.send(self.caller, message, to=to, version=version)
 
     async def unless_stopping(self, awaited: Awaitable[Any]) -> Any:
-        """What `awaited` gives; None, and it is cancelled, where the broker stops before it is there."""
+        """The result of `awaited`; if the broker stops first, it is cancelled and the result is None."""
         work, stop = asyncio.ensure_future(awaited), asyncio.ensure_future(self.stopping.wait())
         try:
             await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)

@@ -1,27 +1,28 @@
-"""What the broker has done lately: a sample a second of its counters, for charts. Costs some additions a second."""
+"""Samples of the broker's counters, one a second, for charts. They cost some additions a second."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kompat.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from kompat.clock import Clock
-    from kompat.meters import Histogram, Meters
+    from kompat.common.meters import Histogram, Meters
 
-SECONDS = 300  # that are remembered
+SECONDS = 300  # that are kept
 EVERY = 1.0
-PRODUCE, FETCH = 0, 1
 COUNTERS = ("messages_in", "messages_out", "bytes_in", "bytes_out", "requests", "errors")
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Since the broker has started."""
+class Totals(Struct, frozen=True):
+    """Counters since the start of the broker."""
 
     messages_in: int
     messages_out: int
@@ -31,9 +32,8 @@ class Totals:
     errors: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One second: what was counted in it, and how long requests of it took, in milliseconds."""
+class Sample(Struct, frozen=True, rename="camel", kw_only=True):
+    """One second. Latencies are in milliseconds; null if there was no such request."""
 
     at: int
     messages_in: int
@@ -56,7 +56,7 @@ class Sampler:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._last = self.totals()
-        self._latencies = {key: list(self._buckets(key)) for key in (PRODUCE, FETCH)}
+        self._latencies = {key: list(self._buckets(key)) for key in (ApiKey.Produce, ApiKey.Fetch)}
         self.samples: deque[Sample] = deque(maxlen=SECONDS)
 
     def start(self) -> None:
@@ -84,9 +84,9 @@ class Sampler:
     def take(self) -> None:
         now, before = self.totals(), self._last
         self._last = now
-        # What a deleted topic had counted is gone: that is no negative traffic.
+        # The counters of a deleted topic are gone: that is not negative traffic.
         counted = {name: max(0, getattr(now, name) - getattr(before, name)) for name in COUNTERS}
-        produce, fetch = self._quantiles(PRODUCE), self._quantiles(FETCH)
+        produce, fetch = self._quantiles(ApiKey.Produce), self._quantiles(ApiKey.Fetch)
         self.samples.append(
             Sample(
                 at=self._clock.now(),
@@ -99,12 +99,12 @@ class Sampler:
             )
         )
 
-    def _buckets(self, key: int) -> Sequence[int]:
+    def _buckets(self, key: ApiKey) -> Sequence[int]:
         meter = self._meters.apis.get(key)
         return () if meter is None else meter.buckets
 
-    def _quantiles(self, key: int) -> tuple[float | None, float | None]:
-        """Of the requests since the last look."""
+    def _quantiles(self, key: ApiKey) -> tuple[float | None, float | None]:
+        """The quantiles of the requests since the last sample."""
         now, before = list(self._buckets(key)), self._latencies[key]
         self._latencies[key] = now
         meter = self._meters.apis.get(key)
@@ -114,13 +114,9 @@ class Sampler:
         new = [new - old for new, old in zip(now, before, strict=True)]
         return quantile(meter, new, 0.5), quantile(meter, new, 0.99)
 
-    def told(self, since: int) -> dict[str, Any]:
-        """For another broker."""
-        return {"totals": asdict(self.totals()), "samples": [asdict(s) for s in self.samples if s.at > since]}
-
 
 def quantile(histogram: Histogram, buckets: Sequence[int], share: float) -> float | None:
-    """In milliseconds, evenly spread within a bucket; None where nothing was counted."""
+    """The quantile in milliseconds, interpolated within a bucket; None if nothing was counted."""
     total = sum(buckets)
     if total == 0:
         return None

@@ -1,7 +1,7 @@
 """Runs the application on the broker's event loop: uvicorn's protocol, without the server around it.
 
-uvicorn's server has signal handlers and a loop of its own, and wakes up ten times a second for them. The broker has its own
-already: what is left is to accept, to keep an eye on connections that do not get on, and to end in good order.
+uvicorn's server has signal handlers and a loop of its own, which wakes up ten times a second. The broker has its own:
+what is left is to accept connections, to close those that make no progress, and to shut down in order.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kompat.admin.certificates import Certificates
 
 HEAD_SECONDS = 15.0  # for the head of a request, and between two requests
-UNREAD_SECONDS = 60.0  # for a client to read something of what it has asked for
-RESERVED_CONNECTIONS = 64  # beyond the others, to ask for the health when all of those are at work
+UNREAD_SECONDS = 60.0  # for a client to read a part of its response
+RESERVED_CONNECTIONS = 64  # beyond the maximum, for the health routes when all others are in use
 SWEEP_SECONDS = 2.0
 CANCEL_SECONDS = 1.0
 
@@ -37,14 +37,14 @@ class Serving:
         unread_seconds: float = UNREAD_SECONDS,
     ) -> None:
         self.application = application
-        self.certificates: Certificates | None = None  # where it speaks TLS
+        self.certificates: Certificates | None = None  # if it uses TLS
         self.head_seconds = head_seconds
         self.unread_seconds = unread_seconds
         self.max_connections = max_connections
         self.share = application.share
         self.loop = asyncio.get_running_loop()
         self.state = ServerState()
-        self._waiting: dict[Connection, None] = {}  # those without a request under way, the longest first
+        self._waiting: dict[Connection, None] = {}  # without a request in progress, the longest idle first
         self._reserved: dict[Connection, None] = {}
         self._config = uvicorn.Config(
             application.asgi,
@@ -56,11 +56,11 @@ class Serving:
             access_log=False,
             server_header=False,
             date_header=False,
-            proxy_headers=False,  # `proxies` has who may say where a request comes from
+            proxy_headers=False,  # `proxies` finds the client address
             timeout_keep_alive=int(HEAD_SECONDS),
         )
         self._config.load()
-        # What it has to say of malformed requests is the client's to know.
+        # Its warnings of malformed requests are for the client, which gets a response.
         self._log = logging.getLogger("uvicorn.error")
         self._log.setLevel(logging.ERROR)
         self._server: asyncio.Server | None = None
@@ -83,23 +83,23 @@ class Serving:
         for connection in list(self.connections):
             connection.check(now, is_memory_short=is_memory_short)
 
-    # -- what connections tell -------------------------------------------------------------------------------------
-    def came(self, connection: Connection) -> None:
-        """Whoever has said nothing for longest goes for a newcomer. Where all are at work, it may ask for the health: nobody can
-        keep the broker from answering whether it lives."""
+    # -- connections -----------------------------------------------------------------------------------------------
+    def connected(self, connection: Connection) -> None:
+        """A new connection replaces the one that has been idle longest. If none is idle, it may only use the health routes, so that
+        clients cannot keep the broker from answering a health check."""
         if len(self.connections) - len(self._reserved) <= self.max_connections:
             self._waiting[connection] = None
         elif self._waiting:
-            self._send_away(next(iter(self._waiting)))
+            self._abort(next(iter(self._waiting)))
             self._waiting[connection] = None
         else:
             if len(self._reserved) >= RESERVED_CONNECTIONS:
-                self._send_away(next(iter(self._reserved)))
+                self._abort(next(iter(self._reserved)))
             self._reserved[connection] = None
             connection.reserve()
 
-    def _send_away(self, connection: Connection) -> None:
-        self.left(connection)
+    def _abort(self, connection: Connection) -> None:
+        self.disconnected(connection)
         self.connections.discard(connection)
         connection.transport.abort()
 
@@ -111,7 +111,7 @@ class Serving:
     def works(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)
 
-    def left(self, connection: Connection) -> None:
+    def disconnected(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)
         self._reserved.pop(connection, None)
 
@@ -120,7 +120,7 @@ class Serving:
         return self.state.connections
 
     async def close(self, seconds: float) -> None:
-        """Accept nothing more, end what waits, let what works finish for so long, and cut off the rest."""
+        """Accept no more connections, end waits, let requests finish for `seconds`, and abort the rest."""
         if self._server is not None:
             self._server.close()
         self.application.stopping.set()
@@ -129,7 +129,7 @@ class Serving:
         tasks = self.state.tasks
         if tasks:
             await asyncio.wait(list(tasks), timeout=seconds)
-        self._log.setLevel(logging.CRITICAL)  # uvicorn would call those that are cut off now mistakes
+        self._log.setLevel(logging.CRITICAL)  # uvicorn would log aborted requests as errors
         for task in list(tasks):
             task.cancel()
         if tasks:

@@ -1,4 +1,4 @@
-"""The shapes of JSON that routes share: names in camelCase, bytes as text or base64, times, pages."""
+"""JSON types that routes share: names in camelCase, bytes as text or base64, times, pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from kompat.admin.problems import invalid
+from kompat.admin.problems import Problem, invalid
+from kompat.common.slices import sliced
 
 T = TypeVar("T")
 
@@ -21,18 +22,18 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_TIME = 253_402_300_799_999  # the last millisecond that RFC 3339 can write
 
 Encoding = Literal["utf-8", "base64"]
-Limit = Annotated[int, Meta(ge=1, le=MOST_ITEMS, description="how many items at most")]
-Cursor = Annotated[str, Meta(max_length=1024, description="`nextCursor` of the page before")]
+Limit = Annotated[int, Meta(ge=1, le=MOST_ITEMS, description="maximum number of items")]
+Cursor = Annotated[str, Meta(max_length=1024, description="`nextCursor` of the previous page")]
 # Milliseconds since 1970, or RFC 3339.
 Time = Annotated[int, Meta(ge=0, le=LATEST_TIME)] | Annotated[str, Meta(max_length=64)]
 
 
 class Body(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """What a request has: a name that is not known is a mistake, and said to be one."""
+    """The body of a request. Unknown fields are errors."""
 
 
 class Query(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """The parameters after the question mark."""
+    """The query parameters. Unknown ones are errors."""
 
 
 class PageQuery(Query):
@@ -41,7 +42,7 @@ class PageQuery(Query):
 
 
 class Answer(msgspec.Struct, rename="camel", kw_only=True):
-    """What an answer has. A field that is UNSET is left out."""
+    """The body of a response. UNSET fields are left out."""
 
 
 class Page(Answer, Generic[T]):
@@ -51,11 +52,13 @@ class Page(Answer, Generic[T]):
     next_cursor: str | None = None
 
 
-def page(items: Iterable[T], key: Callable[[T], str], limit: int, cursor: str | None) -> Page[T]:
-    """The next items by the order of their keys. What comes and goes between two pages does not shift them."""
+async def page(items: Iterable[T], key: Callable[[T], str], limit: int, cursor: str | None) -> Page[T]:
+    """The next items in the order of their keys. Items that are added or removed between two pages do not shift them."""
     after = "" if cursor is None else cursor_text(cursor)
-    left = sorted((item for item in items if cursor is None or key(item) > after), key=key)
-    return Page(items=left[:limit], next_cursor=to_cursor(key(left[limit - 1])) if len(left) > limit else None)
+    by_key = {name: item async for item in sliced(items) if (name := key(item)) > after or cursor is None}
+    left = sorted(by_key)
+    items_here = [by_key[name] for name in left[:limit]]
+    return Page(items=items_here, next_cursor=to_cursor(left[limit - 1]) if len(left) > limit else None)
 
 
 def to_cursor(text: str) -> str:
@@ -63,16 +66,16 @@ def to_cursor(text: str) -> str:
 
 
 def cursor_text(cursor: str) -> str:
-    """What `to_cursor` was given. Raises a problem where it was not."""
+    """The text that `to_cursor` got. Raises a problem if the cursor is invalid."""
     try:
         return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError, ValueError):
-        raise invalid("cursor is not one of this list. Give the `nextCursor` of the page before.") from None
+        raise invalid("The cursor does not belong to this list. Use the `nextCursor` of the previous page.") from None
 
 
 # -- bytes -------------------------------------------------------------------------------------------------------------
 def shown(raw: bytes | memoryview | None) -> tuple[str | None, Encoding | UnsetType]:
-    """Bytes as text, and how to read it: UNSET where it is plain UTF-8."""
+    """Bytes as text, and its encoding: UNSET if it is plain UTF-8."""
     if raw is None:
         return None, UNSET
     raw = bytes(raw)
@@ -83,7 +86,7 @@ def shown(raw: bytes | memoryview | None) -> tuple[str | None, Encoding | UnsetT
 
 
 def raw_bytes(text: str | None, encoding: Encoding | UnsetType | None, field: str) -> bytes | None:
-    """The bytes that a text stands for. `field`: its name, for whoever has to mend it."""
+    """The bytes of a text. `field` is its name, for the error."""
     if text is None:
         return None
     if encoding != BASE64:
@@ -91,12 +94,16 @@ def raw_bytes(text: str | None, encoding: Encoding | UnsetType | None, field: st
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise invalid(f"{field} is not base64. Mend it, or leave its encoding away to send text.") from None
+        raise not_base64(field) from None
+
+
+def not_base64(field: str) -> Problem:
+    return invalid(f"{field} is not base64. Correct it, or omit its encoding to send text.")
 
 
 # -- times -------------------------------------------------------------------------------------------------------------
 def millis(time: int | str, field: str) -> int:
-    """Milliseconds since 1970 of a time that was given as such, or as RFC 3339."""
+    """Milliseconds since 1970, of a time in milliseconds or in RFC 3339."""
     if isinstance(time, int):
         return time
     text = time.strip()
@@ -111,14 +118,14 @@ def millis(time: int | str, field: str) -> int:
         since = -1
     if not 0 <= since <= LATEST_TIME:
         raise invalid(
-            f"{field}: {text!r} is no time. Give milliseconds since 1970, or RFC 3339 as 2030-01-31T12:00:00Z."
+            f"{field}: {text!r} is not a time. Give milliseconds since 1970, or an RFC 3339 time such as 2030-01-31T12:00:00Z."
         )
     return since
 
 
 def rfc3339(at: int) -> str:
-    """A time in milliseconds, for people."""
+    """A time in milliseconds as RFC 3339."""
     at = min(max(at, 0), LATEST_TIME)
-    seconds, rest = divmod(at, 1000)  # as a float, a far time would be a millisecond off
+    seconds, rest = divmod(at, 1000)  # as a float, a distant time would be a millisecond off
     found = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
     return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")

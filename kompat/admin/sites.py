@@ -1,8 +1,8 @@
-"""What a browser may have sent for somebody else is refused: pages of other sites, and names that others point at this broker.
+"""Rejects requests that other sites have made a browser send, and requests by host names that others point at this broker.
 
-A page can have its visitor's browser send requests to whatever the browser can reach, with the passwords that the browser knows. It
-cannot choose the headers `Host`, `Origin` and `Sec-Fetch-*` that come with them, and by those it is known. `Host` comes first: a page
-whose name its owner points at the broker (DNS rebinding) is, to the browser, the broker's own.
+A page can make its visitor's browser send requests to any address that the browser can reach, with the passwords that the browser has.
+It cannot choose the headers `Host`, `Origin` and `Sec-Fetch-*`, which identify it. `Host` is checked first: a page whose host name its
+owner points at the broker (DNS rebinding) has, for the browser, the broker's own origin.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)(?:%[\w.%-]+)?\]|([\w.-]+))(?::[0-9]*)
 
 
 class Sites:
-    """The names by which this broker is known, and the checks of who sent a request by one of them."""
+    """The host names of this broker, and the checks of a request's origin."""
 
     def __init__(self, config: BrokerConfig, machine: str) -> None:
-        """`machine`: the name of the host that the broker runs on."""
+        """`machine`: the host name of the broker's machine."""
         self._config = config
         self._machine = machine
         self._version = -1
@@ -39,9 +39,9 @@ class Sites:
         self._suffixes: tuple[str, ...] = ()
 
     def check(self, method: str, path: str, hosts: Sequence[str], headers: Mapping[str, str]) -> None:
-        """Raises a problem. `hosts`: all headers of that name. Probes ask for the health by any name: it is no secret."""
+        """Raises a problem. `hosts` are all `Host` headers. Health routes accept any host name, for probes: they have no secrets."""
         if len(hosts) > 1 or (not hosts and not is_health(path)):
-            raise Problem(BAD_REQUEST, "A request has one header Host, with the name that the broker was called by.")
+            raise Problem(BAD_REQUEST, "A request needs exactly one Host header.")
         if not is_health(path):
             self._check_host(hosts[0])
         self._check_page(method, hosts[0] if hosts else "", headers)
@@ -51,7 +51,7 @@ class Sites:
         if not (_is_address(name) or self.is_known(name)):
             raise Problem(
                 MISDIRECTED,
-                f"This broker does not go by the name {(name or host)[:100]!r}. Where it should, {ALLOWED} has to list the name.",
+                f"{(name or host)[:100]!r} is not a host name of this broker. {ALLOWED} can add it.",
                 name="unknown-host",
             )
 
@@ -72,11 +72,11 @@ class Sites:
     def _check_page(self, method: str, host: str, headers: Mapping[str, str]) -> None:
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site is not None:
-            # Whoever follows a link from elsewhere sees the answer himself, and the page that had the link does not.
+            # A user who follows a link of another site sees the response; the page with the link does not.
             is_link = method in LOOKS and headers.get("sec-fetch-mode") == "navigate" and origin is None
             is_foreign = site in OTHER_SITES and not (is_link and headers.get("sec-fetch-dest") == "document")
         else:
-            # Where the browser does not say it itself, the addresses are compared; a proxy may have changed one of them.
+            # If the browser does not send Sec-Fetch-Site, the origin is compared; a proxy may have changed the host.
             is_foreign = origin is not None and not self._is_own(origin, host)
         if is_foreign:
             raise Problem(
@@ -96,9 +96,9 @@ class Sites:
 
 
 def refuse_browsers(headers: Mapping[str, str]) -> None:
-    """For what has effects although it is a GET: a page can have it sent by no more than an image's address.
+    """Reject browsers for a GET that has effects: a page can send it by an image's address.
 
-    Over plain HTTP a browser may leave out all that would tell the page's site. It tells that it is a browser all the same."""
+    Over plain HTTP a browser may omit all headers of the page's site, but it still sends headers that only browsers send."""
     is_browser = (
         "sec-fetch-site" in headers
         or "origin" in headers
@@ -109,7 +109,7 @@ def refuse_browsers(headers: Mapping[str, str]) -> None:
     if is_browser:
         raise Problem(
             FORBIDDEN,
-            "This GET takes messages, or says that somebody is there: it is for programs, and no browser may send it.",
+            "This GET request changes state (it consumes messages or is a heartbeat): browsers may not send it.",
             name="not-from-a-browser",
         )
 
@@ -119,7 +119,7 @@ def is_health(path: str) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """Without the port; empty where it is not a host: what others might read as another name is not read as one of ours."""
+    """The host name without the port; empty if it is not a valid host, which other software might parse as another name."""
     found = _HOST.fullmatch(host)
     return "" if found is None else _plain(found[1] or found[2])
 
@@ -129,7 +129,7 @@ def _plain(name: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """Nobody can point an address elsewhere."""
+    """Whether it is an IP address, which DNS rebinding cannot change."""
     try:
         ip_address(name)
     except ValueError:

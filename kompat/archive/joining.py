@@ -1,4 +1,4 @@
-"""Where a partition's records are to be read: in the archive, in the live log, or nowhere any more. Pure."""
+"""Decides where a partition's records are read: from the archive or the live log, or not at all, if neither has them. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Joined(NamedTuple):
 
 
 def join(covered: Sequence[Span], log: Span, wanted: Span) -> Joined:
-    """Each wanted offset in one place. The archive comes first: compaction and retention have not been there."""
+    """Read each wanted offset from one place, the archive if it has it: it is not subject to compaction and retention."""
     archived = [part for span in covered if (part := common(span, wanted)) is not None]
     rest = list(without([wanted], archived))
     live = [part for span in rest if (part := common(span, log)) is not None]
@@ -31,7 +31,7 @@ def common(a: Span, b: Span) -> Span | None:
 
 
 def without(spans: Sequence[Span], removed: Sequence[Span]) -> Iterator[Span]:
-    """What is left of spans, in order; both come in order, and apart from each other."""
+    """The spans without the removed ones, in order. Both arguments are in order, without overlaps."""
     for span in spans:
         at = span.start
         for hole in removed:

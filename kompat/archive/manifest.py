@@ -1,11 +1,11 @@
-"""Which files an archive consists of, and which offsets they hold. Pure.
+"""The files of an archive, and the offsets that they have. Pure.
 
-    ARCHIVE/records/topic=T/date=D/*.parquet     the table: what lies there counts only if a commit names it
-    ARCHIVE/_commits/00000000000000000007.json   the commits, numbered without a gap; together they are the archive
+    ARCHIVE/records/topic=T/date=D/*.parquet     the table: a file belongs to it only if a commit names it
+    ARCHIVE/_commits/00000000000000000007.json   the commits, numbered without gaps; together they are the archive
 
-A commit is a file that appears whole or not at all. It names the files that it adds, those that it replaces, and for each
-partition the offsets that are covered from now on, up to which one begins to look for more. Whatever dies in between leaves
-files that nobody knows of, and no half of a commit.
+A commit is a file that appears complete or not at all. It names the files that it adds, those that it replaces, and for each
+partition the offsets that it covers, after which the next run continues. A process that dies in between leaves unreferenced
+files, but no half of a commit.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Place = tuple[str, int]  # a topic's partition
 
 
 class ArchiveError(Exception):
-    """The archive contradicts itself, or is not one: the message says where."""
+    """A directory is not an archive, or the archive is inconsistent: the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Offsets from `start` up to, not including, `end`. Not every one of them need have a record."""
+    """Offsets from `start` up to, not including, `end`. Some of them may have no record."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class DataFile:
     date: str  # of the records' timestamps, in UTC: 2026-01-31
     rows: int
     bytes: int
-    spans: Mapping[int, Span]  # by partition: from the first record's offset to the last one's
+    spans: Mapping[int, Span]  # by partition: the offsets of the first to the last record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Commit:
 
 
 def decode(name: str, data: bytes) -> Commit:
-    """A commit as it was written. ArchiveError where it cannot be read."""
+    """Decode a commit. Raises ArchiveError if it cannot be read."""
     try:
         written = json.loads(data)
         if written["version"] != _VERSION:
@@ -95,7 +95,7 @@ class Archive:
 
     def __init__(self) -> None:
         self.files: dict[str, DataFile] = {}  # by path
-        self.covered: dict[Place, list[Span]] = {}  # in order, apart from each other
+        self.covered: dict[Place, list[Span]] = {}  # in order, without overlaps
         self.next_number = 1
 
     @classmethod
@@ -118,7 +118,7 @@ class Archive:
             self.covered[place] = joined(self.covered.get(place, []), span)
 
     def end_of(self, place: Place) -> int | None:
-        """Where to go on archiving a partition; None: nothing of it is archived."""
+        """The offset at which archiving a partition continues; None if nothing of it is archived."""
         spans = self.covered.get(place)
         return spans[-1].end if spans else None
 
@@ -126,7 +126,7 @@ class Archive:
         return {topic for topic, _ in self.covered}
 
     def holding(self, place: Place, span: Span) -> list[DataFile]:
-        """The files that may have records of these offsets."""
+        """The files that may have records with these offsets."""
         topic, partition = place
         return [
             each
@@ -139,7 +139,7 @@ class Archive:
 
 
 def joined(spans: Sequence[Span], added: Span) -> list[Span]:
-    """The spans with another one; those that touch become one. Two that overlap would hold records twice."""
+    """Add a span; adjacent spans become one. Overlapping spans would have records twice: they are an error."""
     result: list[Span] = []
     for span in sorted([*spans, added], key=lambda each: each.start):
         if result and span.start < result[-1].end:
@@ -156,6 +156,6 @@ def commit_name(number: int) -> str:
 
 
 def commit_number(name: str) -> int | None:
-    """None: it is not a commit, but for example one that is being written."""
+    """The number of a commit; None if the file is not a commit, such as one that is being written."""
     stem, dot, ending = name.partition(".")
     return int(stem) if dot and ending == "json" and len(stem) == _DIGITS and stem.isdecimal() else None

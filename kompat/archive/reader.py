@@ -19,7 +19,7 @@ _MICROS = 1000  # in a millisecond
 
 
 class MissingFileError(ArchiveError):
-    """A file is not there. Where the archive does not name it any more, others have its records: load it again."""
+    """A file is missing. If the archive does not name it any more, other files have its records: load the archive again."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} is part of the archive, and is not there")
@@ -31,27 +31,27 @@ class ArchivedRecord(NamedTuple):
     partition: int
     offset: int
     timestamp: int  # ms
-    timestamp_type: int  # 0: the producer's, 1: the broker's
+    timestamp_type: int  # 0: CreateTime, 1: LogAppendTime
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
 
 
 class NoPyarrowError(ArchiveError):
-    """Parquet files cannot be read here."""
+    """pyarrow is not installed: Parquet files cannot be read."""
 
     def __init__(self) -> None:
         super().__init__("an archive is read by pyarrow, which is not installed: pip install pyarrow")
 
 
 def require_pyarrow() -> None:
-    """Raises NoPyarrowError, before anybody is half-way through an archive."""
+    """Raises NoPyarrowError, before a reader is half-way through an archive."""
     if find_spec("pyarrow") is None:
         raise NoPyarrowError
 
 
 def load(root: str | Path) -> Archive:
-    """What has been committed to the archive in a directory."""
+    """The committed archive in a directory."""
     commits = Path(root) / manifest.COMMITS
     if not commits.is_dir():
         raise ArchiveError(f"{root} is not an archive: it has no {manifest.COMMITS}")
@@ -62,18 +62,18 @@ def load(root: str | Path) -> Archive:
 
 
 def read(root: str | Path, archive: Archive, place: Place, span: Span) -> Iterator[ArchivedRecord]:
-    """A partition's records of these offsets, in their order. A file's part of them is in memory at a time."""
+    """A partition's records with these offsets, in order. At a time, one file's part of them is in memory."""
     files = sorted(archive.holding(place, span), key=lambda each: each.spans[place[1]].start)
     for group in _overlapping(files, place[1]):
         if len(group) == 1:
             yield from _records(Path(root), group[0], place, span)
-        else:  # records of several days may lie among each other
+        else:  # the offsets of several days may overlap
             found = [record for each in group for record in _records(Path(root), each, place, span)]
             yield from sorted(found, key=lambda record: record.offset)
 
 
 def _overlapping(files: Sequence[DataFile], partition: int) -> Iterator[list[DataFile]]:
-    """Files whose offsets lie among each other, together."""
+    """Groups of files whose offsets overlap."""
     group: list[DataFile] = []
     end = -1
     for each in files:

@@ -1,1 +1,1 @@
-"""The `kompat` command's parts that talk to a broker: any that speaks Kafka's protocol, where no extension is needed."""
+"""The commands of `kompat`. They work with any broker of Kafka's protocol, unless they need kompat's extensions."""

@@ -1,4 +1,4 @@
-"""`kompat acls`: who may do what. Any broker of Kafka's protocol will do."""
+"""`kompat acls`: list, add and remove ACLs of any broker of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -52,14 +52,12 @@ def add(commands: Parsers, summary: str) -> None:
         ],
     )
     inner = subcommands(parser)
-    listing = _command(inner, "list", "list rules", _list, "kompat acls list --topic orders")
+    listing = _command(inner, "list", "list ACLs", _list, "kompat acls list --topic orders")
     _add_filter(listing)
-    adding = _command(
-        inner, "add", "add rules", _add, "kompat acls add --deny User:mallory --operation all --topic '*'"
-    )
+    adding = _command(inner, "add", "add ACLs", _add, "kompat acls add --deny User:mallory --operation all --topic '*'")
     _add_filter(adding)
     removing = _command(
-        inner, "remove", "remove the rules that fit", _remove, "kompat acls remove --allow User:alice --topic orders"
+        inner, "remove", "remove matching ACLs", _remove, "kompat acls remove --allow User:alice --topic orders"
     )
     _add_filter(removing)
 
@@ -74,17 +72,26 @@ def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str)
 
 def _add_filter(parser: argparse.ArgumentParser) -> None:
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--allow", metavar="PRINCIPAL", help="as in User:alice, or User:* for everybody")
-    who.add_argument("--deny", metavar="PRINCIPAL", help="wins over what is allowed")
-    parser.add_argument("--host", help="only from this address (*)")
+    who.add_argument(
+        "--allow", metavar="PRINCIPAL", help="principal that is allowed: User:alice, or User:* for all users"
+    )
+    who.add_argument("--deny", metavar="PRINCIPAL", help="principal that is denied; deny overrides allow")
+    parser.add_argument("--host", help="client host that the ACL applies to (*)")
     parser.add_argument("--operation", choices=list(OPERATIONS), action="append", help="may be repeated")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--topic", metavar="NAME", help="this topic; * for all")
-    what.add_argument("--group", metavar="NAME", help="this group")
-    what.add_argument("--transactional-id", metavar="NAME", help="producers of this transactional id")
-    what.add_argument("--for-user", metavar="NAME", dest="of_user", help="this user's own credentials and tokens")
-    what.add_argument("--cluster", action="store_true", help="the cluster itself")
-    parser.add_argument("--prefix", action="store_true", help="the name is what names begin with")
+    what.add_argument("--topic", metavar="NAME", help="topic; * for all topics")
+    what.add_argument("--group", metavar="NAME", help="group")
+    what.add_argument("--transactional-id", metavar="NAME", help="transactional id")
+    what.add_argument(
+        "--for-user",
+        metavar="NAME",
+        dest="of_user",
+        help="user, for operations on the user's credentials and delegation tokens",
+    )
+    what.add_argument("--cluster", action="store_true", help="the cluster")
+    parser.add_argument(
+        "--prefix", action="store_true", help="match all resources whose names start with the given name"
+    )
 
 
 def _resource(given: argparse.Namespace) -> tuple[str, str] | None:
@@ -126,7 +133,7 @@ def _list(given: argparse.Namespace) -> None:
                 for each in resource.acls
             ]
     rows = sorted(found, key=lambda row: (row["resourceType"], row["resourceName"], row["principal"]))
-    output_of(given).rows(ACLS, rows, empty="There are no rules.")
+    output_of(given).rows(ACLS, rows, empty="There are no ACLs.")
 
 
 def _row(resource_type: int, name: str, pattern: int, rule: Any) -> dict[str, Any]:
@@ -150,8 +157,8 @@ def _add(given: argparse.Namespace) -> None:
 
     resource = _resource(given)
     if not (given.allow or given.deny) or not given.operation or resource is None:
-        raise UsageError("a rule has --allow or --deny, --operation, and what it is for: --topic, --group, …")
-    asked = [
+        raise UsageError("an ACL needs --allow or --deny, --operation, and a resource: --topic, --group, …")
+    creations = [
         CreateAclsRequest.AclCreation(
             resource_type=RESOURCES[resource[0]],
             resource_name=resource[1],
@@ -164,9 +171,9 @@ def _add(given: argparse.Namespace) -> None:
         for operation in given.operation
     ]
     with connect(given) as kafka:
-        for each in kafka.ask_controller(CreateAclsRequest(creations=asked)).results:
+        for each in kafka.ask_controller(CreateAclsRequest(creations=creations)).results:
             check(each.error_code, each.error_message, "acl")
-    output_of(given).done(f"added {len(asked)} rules", {"added": len(asked)})
+    output_of(given).done(f"added {len(creations)} ACLs", {"added": len(creations)})
 
 
 def _remove(given: argparse.Namespace) -> None:
@@ -174,7 +181,7 @@ def _remove(given: argparse.Namespace) -> None:
 
     filters = [_filter(given, operation) for operation in given.operation or [None]]
     if filters[0]["principal_filter"] is None and filters[0]["resource_name_filter"] is None:
-        raise UsageError("that would be all rules: name a principal or a resource")
+        raise UsageError("this would remove every ACL: give a principal or a resource")
     made = [DeleteAclsRequest.DeleteAclsFilter(**each) for each in filters]
     with connect(given) as kafka:
         results = kafka.ask_controller(DeleteAclsRequest(filters=made)).filter_results
@@ -185,5 +192,5 @@ def _remove(given: argparse.Namespace) -> None:
             _row(each.resource_type, each.resource_name, each.pattern_type, each) for each in result.matching_acls
         ]
     if not removed:
-        raise CommandError("no rule fits")
+        raise CommandError("no ACL matches")
     output_of(given).rows(ACLS, removed)

@@ -1,4 +1,4 @@
-"""Values that commands take as text."""
+"""Parses the arguments of commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def moment(text: str) -> int:
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: {error}") from None
     if found.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text!r} does not say its time zone: 2026-01-31T12:00:00Z does")
+        raise argparse.ArgumentTypeError(f"{text!r} has no time zone; 2026-01-31T12:00:00Z has one")
     return round(found.timestamp() * 1000)
 
 
@@ -37,12 +37,12 @@ def duration(text: str) -> int:
         return int(text)
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time span: 500ms, 30s or 1h30m are")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 500ms, 30s or 1h30m")
     return sum(int(number) * _UNITS[unit] for number, unit in parts)
 
 
 class Place(NamedTuple):
-    """A record, or a partition where there is no offset."""
+    """A record, or a partition if there is no offset."""
 
     topic: str
     partition: int
@@ -50,10 +50,10 @@ class Place(NamedTuple):
 
 
 def place(text: str) -> Place:
-    """A record as in orders/2/45678. Topics have no slashes in their names."""
+    """A record as in orders/2/45678. A topic's name has no slashes."""
     topic, *numbers = text.split("/")
     if not topic or len(numbers) != 2 or not all(each.isascii() and each.isdecimal() for each in numbers):
-        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC/PARTITION/OFFSET, as in orders/2/45678")
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC/PARTITION/OFFSET, such as orders/2/45678")
     return Place(topic, int(numbers[0]), int(numbers[1]))
 
 
@@ -61,20 +61,20 @@ def partition(text: str) -> Place:
     """A partition as in orders/2."""
     topic, slash, number = text.rpartition("/")
     if not topic or not slash or not (number.isascii() and number.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC/PARTITION, as in orders/2")
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC/PARTITION, such as orders/2")
     return Place(topic, int(number))
 
 
 def count(text: str) -> int:
-    """A number that is at least 1."""
+    """A number of at least 1."""
     if not (text.isascii() and text.isdecimal()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return int(text)
 
 
 def brokers(text: str) -> list[int]:
-    """Numbers of brokers as in 1,2,3."""
+    """Broker ids as in 1,2,3."""
     try:
         return [int(each) for each in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of brokers, as in 1,2,3") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of broker ids, such as 1,2,3") from None

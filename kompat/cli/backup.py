@@ -1,4 +1,4 @@
-"""`kompat backup`: copy a running broker's data, list the copies, look whether one is whole."""
+"""`kompat backup`: back up a running broker, list its backups, verify one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from kompat.cli.command import FAILED, CommandError, Parsers, add_http, add_json, declare, runs, subcommands
-from kompat.cli.http_client import door
+from kompat.cli.http_client import http_client
 from kompat.cli.output import Column, output_of, size_text, time_text
 
-LONG: Final = 3600.0  # seconds: much may have to be copied
+LONG: Final = 3600.0  # seconds: there may be much to copy
 COLUMNS: Final = (
     Column("NAME", "name"),
     Column("CREATED", "created", time_text),
@@ -37,46 +37,46 @@ def add(commands: Parsers, summary: str) -> None:
     create = declare(
         parts,
         "create",
-        "copy a running broker's data",
-        description="Copy a running broker's data to a directory in its kompat.backup.dir. All that it has acknowledged is in it.",
+        "back up a running broker",
+        description="Back up a running broker to a directory below its kompat.backup.dir. The backup has all data that the broker had acknowledged.",
         examples=["kompat backup create monday --http http://broker-1:8080"],
     )
-    create.add_argument("name", metavar="NAME", help="of the directory, which must not be there yet")
+    create.add_argument("name", metavar="NAME", help="name of the new backup directory")
     add_http(create)
     add_json(create)
     runs(create, _create)
-    listed = declare(parts, "list", "list a running broker's backups", examples=["kompat backup list"])
+    listed = declare(parts, "list", "list the backups of a running broker", examples=["kompat backup list"])
     add_http(listed)
     add_json(listed)
     runs(listed, _list)
     verify = declare(
         parts,
         "verify",
-        "look whether a backup is whole",
-        description="Look at all files of a backup, and at the checksums of all batches in it. Ends with 1 if one is wrong.",
+        "verify a backup",
+        description="Check all files of a backup and the checksums of all batches. The exit status is 1 if one of them is damaged.",
         examples=["kompat backup verify /var/backups/kompat/monday"],
     )
-    verify.add_argument("directory", metavar="DIR", help="the backup")
+    verify.add_argument("directory", metavar="DIR", help="the backup directory")
     add_json(verify)
     runs(verify, _verify)
 
 
 def _create(given: argparse.Namespace) -> None:
-    made = door(given).post("/v1/backups", {"name": given.name}, seconds=LONG)
+    made = http_client(given).post("/v1/backups", {"name": given.name}, seconds=LONG)
     size = size_text(made["bytes"])
     output_of(given).done(
-        f"backup {made['name']} of broker {made['nodeId']} is made: {made['files']} files, {size}", made
+        f"backup {made['name']} of broker {made['nodeId']} is complete: {made['files']} files, {size}", made
     )
 
 
 def _list(given: argparse.Namespace) -> None:
-    output_of(given).rows(COLUMNS, list(door(given).items("/v1/backups")), empty="There are no backups yet.")
+    output_of(given).rows(COLUMNS, list(http_client(given).items("/v1/backups")), empty="There are no backups yet.")
 
 
 def _verify(given: argparse.Namespace) -> int | None:
+    from kompat.backup import copying as backup
     from kompat.cli.data_dir import DataDirectory
     from kompat.errors import StorageError
-    from kompat.log import backup
 
     directory = Path(given.directory)
     try:
@@ -94,7 +94,7 @@ def _verify(given: argparse.Namespace) -> int | None:
                 batches += 1
                 if found.fault is not None:
                     faults.append(f"{each} offset {found.base_offset}: {found.fault}")
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "name": directory.name,
         "created": manifest.created,
         "files": len(manifest.files),
@@ -103,8 +103,8 @@ def _verify(given: argparse.Namespace) -> int | None:
         "batches": batches,
         "faults": faults,
     }
-    said = f"{batches} batches in {partitions} partitions: " + (
-        f"{len(faults)} are damaged" if faults else "all are whole"
+    message = f"{batches} batches in {partitions} partitions: " + (
+        f"{len(faults)} are damaged" if faults else "all are intact"
     )
-    output_of(given).done("\n".join((said, *faults)), told)
+    output_of(given).done("\n".join((message, *faults)), summary)
     return FAILED if faults else None

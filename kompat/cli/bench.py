@@ -1,4 +1,4 @@
-"""`kompat bench`: a quick measurement of any broker of Kafka's protocol. Nothing to compare versions by: benchmarks/ is that."""
+"""`kompat bench`: a quick measurement of any broker of Kafka's protocol. To compare versions, use benchmarks/."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from kompat.cli.kafka_client import Kafka, connect
 from kompat.cli.output import output_of, size_text
 from kompat.cli.progress import Progress
 
-WINDOW: Final = 5  # requests of one partition that wait for their answers
+WINDOW: Final = 5  # requests in flight of one partition
 WAIT_MS: Final = 5000
 SHORT_WAIT_MS: Final = 500
-IN_FLIGHT: Final = 1000  # of a connection: no less than all that is under way
+IN_FLIGHT: Final = 1000  # requests of a connection: at least the windows of all partitions
 MIB: Final = 1 << 20
 ACKS: Final = {"all": -1, "1": 1}
 
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """What was measured."""
+    """The result of a measurement."""
 
     what: str
     records: int = 0
@@ -51,7 +51,7 @@ class Result:
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """In milliseconds: half, nineteen of twenty, ninety-nine of a hundred, and all took at most so long."""
+    """p50, p95, p99 and the maximum, in milliseconds."""
     ordered = sorted(values)
     if not ordered:
         return {}
@@ -66,8 +66,8 @@ def add(commands: Parsers, summary: str) -> None:
         "bench",
         summary,
         description=(
-            "A quick measurement, of any broker. It makes a topic of its own and deletes it afterwards, unless one is given. "
-            "Batches are built once and answers are not opened, so that it is the broker that is measured."
+            "Measure any Kafka broker. The command creates a topic and deletes it afterwards, unless --topic is given. "
+            "Batches are built once and responses are not decoded, so that the broker is measured and not the client."
         ),
         examples=[
             "kompat bench produce",
@@ -78,25 +78,41 @@ def add(commands: Parsers, summary: str) -> None:
         ],
     )
     inner = subcommands(parser)
-    for name, told, records, work in (
-        ("produce", "how many records a broker takes in a second", 500_000, _produce),
-        ("consume", "how many records a broker gives in a second", 500_000, _consume),
-        ("latency", "how long one record takes, to its acknowledgement and to a consumer that waits", 500, _latency),
+    for name, summary, records, work in (
+        ("produce", "measure how many records per second a broker accepts", 500_000, _produce),
+        ("consume", "measure how many records per second a broker delivers", 500_000, _consume),
+        (
+            "latency",
+            "measure the latency of single records: to the acknowledgement, and to a waiting consumer",
+            500,
+            _latency,
+        ),
     ):
-        _add(inner, name, told, records, work)
+        _add(inner, name, summary, records, work)
 
 
 def _add(inner: Parsers, name: str, summary: str, records: int, work: Any) -> None:
     parser = declare(inner, name, summary, examples=[f"kompat bench {name}", f"kompat bench {name} --size 1000 --json"])
-    parser.add_argument("--topic", help="use this one, and leave in it what was sent")
-    parser.add_argument("--partitions", type=count, default=1, metavar="N", help="of the topic that is made (1)")
-    parser.add_argument("--replication-factor", type=count, metavar="N", help="of it (as the broker has it)")
-    parser.add_argument("--records", type=count, default=records, metavar="N", help=f"how many ({records})")
-    parser.add_argument("--size", type=count, default=100, metavar="BYTES", help="of each (100)")
+    parser.add_argument("--topic", help="use this topic, and keep it and its records afterwards")
+    parser.add_argument(
+        "--partitions", type=count, default=1, metavar="N", help="number of partitions of the created topic (1)"
+    )
+    parser.add_argument(
+        "--replication-factor",
+        type=count,
+        metavar="N",
+        help="replication factor of the created topic (the broker's default)",
+    )
+    parser.add_argument("--records", type=count, default=records, metavar="N", help=f"number of records ({records})")
+    parser.add_argument("--size", type=count, default=100, metavar="BYTES", help="size of a record (100)")
     if name != "latency":
-        parser.add_argument("--batch", type=count, default=1000, metavar="N", help="records of a batch (1000)")
-        parser.add_argument("--compression", choices=list(requests.CODECS), default="none", help="of batches (none)")
-    parser.add_argument("--acks", choices=list(ACKS), default="all", help="who has to have a record (all)")
+        parser.add_argument("--batch", type=count, default=1000, metavar="N", help="records per batch (1000)")
+        parser.add_argument(
+            "--compression", choices=list(requests.CODECS), default="none", help="compression type of batches (none)"
+        )
+    parser.add_argument(
+        "--acks", choices=list(ACKS), default="all", help="acknowledgements that the producer requires (all)"
+    )
     add_json(parser)
     add_kafka(parser)
     runs(parser, lambda given: _run(given, work))
@@ -112,12 +128,12 @@ def _run(given: argparse.Namespace, work: Any) -> None:
         return
     pairs = [
         ("records", f"{found.records:,} of {given.size} bytes in {found.seconds:.2f} s"),
-        ("records a second", f"{row['recordsPerSecond']:,}"),
-        ("bytes a second", f"{size_text(round(found.size / found.seconds))}"),
+        ("records/s", f"{row['recordsPerSecond']:,}"),
+        ("bytes/s", f"{size_text(round(found.size / found.seconds))}"),
     ]
     for name, values in found.latencies.items():
-        told = "  ".join(f"{part} {value:.2f}" for part, value in percentiles(values).items())
-        pairs.append((f"{name} (ms)", told))
+        text = "  ".join(f"{part} {value:.2f}" for part, value in percentiles(values).items())
+        pairs.append((f"{name} (ms)", text))
     output.pairs(pairs)
 
 
@@ -145,7 +161,7 @@ def _produce(kafka: Kafka, given: argparse.Namespace, topic: str, leaders: dict[
 
 
 async def _send(kafka: Kafka, given: argparse.Namespace, topic: str, leaders: dict[int, int], found: Result) -> None:
-    """All batches, in turn to all partitions, a few of each under way."""
+    """Send all batches, in turn to all partitions, with a few requests of each in flight."""
     per_batch = min(given.batch, given.records)
     batch = requests.batch_of(per_batch, given.size, given.compression, time.time_ns() // 1_000_000)
     number = -(-given.records // per_batch)
@@ -170,14 +186,14 @@ async def _send(kafka: Kafka, given: argparse.Namespace, topic: str, leaders: di
 
 
 def _consume(kafka: Kafka, given: argparse.Namespace, topic: str, leaders: dict[int, int]) -> Result:
-    """Of a topic of its own, what is sent before; of another one, what is there."""
+    """Consume a topic: one of its own, which is filled before, or a given topic with the records that it has."""
     if not given.topic:
         _produce(kafka, given, topic, leaders)
     found = Result(what="consume")
     ends = kafka.ends([(topic, partition) for partition in leaders])
     total = sum(end - start for start, end in ends.values())
     if total == 0:
-        raise CommandError(f"{topic} is empty: kompat bench produce --topic {topic}")
+        raise CommandError(f"{topic} is empty; `kompat bench produce --topic {topic}` fills it")
     places = {partition: ends[topic, partition] for partition in leaders}
     kafka.run(lambda: _fetch(kafka, topic, leaders, places, found, min(total, given.records)))
     return found
@@ -195,14 +211,14 @@ async def _fetch(
     began = time.perf_counter()
     with Progress("read", total) as progress:
         while found.records < total:
-            asked: dict[int, list[tuple[int, int]]] = {}
+            positions: dict[int, list[tuple[int, int]]] = {}
             for partition, offset in position.items():
                 if offset < places[partition][1]:
-                    asked.setdefault(leaders[partition], []).append((partition, offset))
-            if not asked:
+                    positions.setdefault(leaders[partition], []).append((partition, offset))
+            if not positions:
                 break
             sent = [
-                kafka.send(requests.fetch_request(topic, offsets, WAIT_MS), node) for node, offsets in asked.items()
+                kafka.send(requests.fetch_request(topic, offsets, WAIT_MS), node) for node, offsets in positions.items()
             ]
             for future in sent:
                 after, records, size = requests.fetched(await future)
@@ -214,7 +230,7 @@ async def _fetch(
 
 # -- latency -----------------------------------------------------------------------------------------------------------
 def _latency(kafka: Kafka, given: argparse.Namespace, topic: str, leaders: dict[int, int]) -> Result:
-    """A consumer waits at the end of the log while one record is sent; the next follows when both have heard of it."""
+    """A consumer waits at the end of the log while a record is sent. The next one follows when the record is acknowledged and consumed."""
     found = Result(what="latency", latencies={"acknowledged": [], "delivered": []})
     [(partition, leader), *_] = sorted(leaders.items())
     [(_, end)] = kafka.ends([(topic, partition)]).values()
@@ -238,7 +254,7 @@ def _latency(kafka: Kafka, given: argparse.Namespace, topic: str, leaders: dict[
 
 
 class _Waiting:
-    """A consumer on a connection of its own, which tells when records come."""
+    """A consumer with a connection of its own, which notes when records arrive."""
 
     def __init__(self, kafka: Kafka, leader: int, topic: str, partition: int, offset: int) -> None:
         self._kafka = kafka
@@ -262,7 +278,7 @@ class _Waiting:
         try:
             came = self._came.get(timeout=requests.TIMEOUT_MS / 1000)
         except Empty:
-            raise CommandError("a record that was acknowledged has not been delivered") from None
+            raise CommandError("an acknowledged record was not delivered") from None
         if isinstance(came, Exception):
             raise came
         return came

@@ -1,6 +1,6 @@
-"""Requests of a measurement: batches that are built once, and answers that are counted without being opened.
+"""The requests of a measurement: batches are built once, and fetched batches are counted without decoding their records.
 
-So it is the broker that is measured, and not how fast Python makes records.
+So the result is the broker's speed, not that of encoding records in Python.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from kompat.cli.command import CommandError
 from kompat.cli.kafka_client import check
 from kompat.protocol.records import Compression, Record, build_batch, read_header, split_batches
 
-NAMED: Final = (
-    12  # the last version of Produce and Fetch that names topics, and so the one that all brokers of today have
-)
+NAMED: Final = 12  # the last version of Produce and Fetch with topic names, which all present brokers support
 TIMEOUT_MS: Final = 30_000
 FETCH_BYTES: Final = 8 << 20
-MOST_NOISE: Final = 4 << 20  # bytes of it
+MOST_NOISE: Final = 4 << 20  # bytes
 CODECS: Final = {codec.name.lower(): codec for codec in Compression}
 
 
 def batch_of(count: int, size: int, codec: str, now: int) -> bytes:
-    """A batch of records of so many bytes each, that compress by about half."""
+    """A batch of `count` records of `size` bytes, which compress by about half."""
     noise = os.urandom(min(count * size, MOST_NOISE)).hex().encode()
     room = max(1, len(noise) - size)
     records = [Record(at, now, None, noise[at * size % room :][:size]) for at in range(count)]
@@ -53,9 +51,9 @@ def check_produced(answer: Any) -> None:
 def fetch_request(topic: str, offsets: Sequence[tuple[int, int]], max_wait_ms: int) -> Any:
     from kafka.protocol.consumer import FetchRequest
 
-    asked = FetchRequest.FetchTopic
+    kind = FetchRequest.FetchTopic
     parts = [
-        asked.FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        kind.FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
         for index, offset in offsets
     ]
     return FetchRequest(
@@ -63,14 +61,14 @@ def fetch_request(topic: str, offsets: Sequence[tuple[int, int]], max_wait_ms: i
         min_bytes=1,
         max_bytes=8 * FETCH_BYTES,
         isolation_level=0,
-        topics=[asked(topic=topic, partitions=parts)],
+        topics=[kind(topic=topic, partitions=parts)],
         max_version=NAMED,
         min_version=4,
     )
 
 
 def fetched(answer: Any) -> tuple[dict[int, int], int, int]:
-    """Where to go on in each partition, how many records came, and how many bytes."""
+    """The next offset of each partition, the number of records and the number of bytes."""
     after: dict[int, int] = {}
     records = size = 0
     for topic in answer.responses:
@@ -86,7 +84,7 @@ def fetched(answer: Any) -> tuple[dict[int, int], int, int]:
 
 
 def _whole(content: memoryview) -> memoryview:
-    """Without a batch at the end that was cut off, as Kafka does it."""
+    """The content without a partial batch at its end, which Kafka may return."""
     at = 0
     while at + 12 <= len(content):
         length = 12 + int.from_bytes(content[at + 8 : at + 12], "big")

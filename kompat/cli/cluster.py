@@ -1,4 +1,4 @@
-"""`kompat cluster`: run brokers on this machine, and look after the brokers of a cluster."""
+"""`kompat cluster`: run brokers on this machine, and manage the brokers of a cluster."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections import Counter
 from typing import Any, Final
 
 from kompat.cli import cluster_moves, cluster_start
-from kompat.cli.command import FAILED, Parsers, add_http, add_json, add_kafka, declare, runs, subcommands
-from kompat.cli.http_client import door
+from kompat.cli.command import FAILED, CommandError, Parsers, add_http, add_json, add_kafka, declare, runs, subcommands
+from kompat.cli.http_client import http_client
 from kompat.cli.kafka_client import Kafka, check, connect
 from kompat.cli.output import Column, output_of, size_text
 
 NONE: Final = -1
+HTTP_SECONDS: Final = 5.0  # for the replicas in doubt; the rest of the status does not wait for them
 BROKERS: Final = (
     Column("BROKER", "id"),
     Column("ADDRESS", "address"),
@@ -62,8 +63,17 @@ def add(commands: Parsers, summary: str) -> None:
     )
     inner = subcommands(parser)
     cluster_start.add(inner)
-    status = _command(inner, "status", "is everything led and replicated?", _status, "kompat cluster status --check")
-    status.add_argument("--check", action="store_true", help="end with 1 where something is missing")
+    status = _command(
+        inner,
+        "status",
+        "show whether all partitions have leaders and in-sync replicas",
+        _status,
+        "kompat cluster status --check",
+    )
+    status.add_argument(
+        "--check", action="store_true", help="exit with 1 if a partition is offline or under-replicated"
+    )
+    add_http(status, with_secrets=False)
     _command(inner, "brokers", "list brokers", _brokers, "kompat cluster brokers --json")
     cluster_moves.add(inner)
     _add_raft(inner)
@@ -79,7 +89,7 @@ def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str)
 
 # -- status and brokers ------------------------------------------------------------------------------------------------
 def health(kafka: Kafka) -> dict[str, Any]:
-    """What a cluster's metadata tells of it."""
+    """The state of a cluster, from its metadata."""
     cluster, topics = kafka.cluster(), kafka.topics()
     partitions = [(topic["name"], each) for topic in topics for each in topic["partitions"]]
     return {
@@ -88,7 +98,7 @@ def health(kafka: Kafka) -> dict[str, Any]:
         "brokers": len(cluster["brokers"]),
         "topics": len(topics),
         "partitions": len(partitions),
-        "leaderless": [f"{name}/{each['partition_index']}" for name, each in partitions if each["leader_id"] < 0],
+        "offline": [f"{name}/{each['partition_index']}" for name, each in partitions if each["leader_id"] < 0],
         "underReplicated": [
             f"{name}/{each['partition_index']}"
             for name, each in partitions
@@ -106,7 +116,8 @@ def _status(given: argparse.Namespace) -> int:
     output = output_of(given)
     with connect(given) as kafka:
         found = health(kafka) | {"draining": cluster_moves.draining(kafka)}
-    is_fine = not found["leaderless"] and not found["underReplicated"] and found["controller"] != NONE
+    found["inDoubt"] = _in_doubt(given, str(found["clusterId"]))
+    is_fine = not found["offline"] and not found["underReplicated"] and found["controller"] != NONE
     if output.is_json:
         output.json({**found, "healthy": is_fine})
     else:
@@ -116,9 +127,10 @@ def _status(given: argparse.Namespace) -> int:
                 ("controller", str(found["controller"]) if found["controller"] != NONE else "none"),
                 ("brokers", str(found["brokers"])),
                 ("topics", f"{found['topics']} with {found['partitions']} partitions"),
-                ("without leader", _some(found["leaderless"])),
+                ("offline", _some(found["offline"])),
                 ("under-replicated", _some(found["underReplicated"])),
-                ("not led by the preferred broker", str(found["notPreferred"])),
+                ("replicas in doubt", _in_doubt_text(found["inDoubt"])),
+                ("not led by the preferred replica", str(found["notPreferred"])),
                 ("moving", str(found["reassigning"])),
                 ("draining", "; ".join(map(_drain_text, found["draining"])) or "none"),
                 ("healthy", "yes" if is_fine else "no"),
@@ -127,8 +139,26 @@ def _status(given: argparse.Namespace) -> int:
     return FAILED if given.check and not is_fine else 0
 
 
+def _in_doubt(given: argparse.Namespace, cluster_id: str) -> list[dict[str, int]] | None:
+    """By broker, the replicas that do not vote or count as in sync. Only kompat's HTTP port has them; None: it does not respond."""
+    try:
+        cluster = http_client(given).get("/v1/cluster", seconds=HTTP_SECONDS)
+    except CommandError:
+        return None
+    if cluster["clusterId"] != cluster_id:
+        return None
+    return [{"broker": each["id"], "replicas": each["inDoubt"]} for each in cluster["brokers"] if each["inDoubt"]]
+
+
+def _in_doubt_text(found: list[dict[str, int]] | None) -> str:
+    if found is None:
+        return "unknown: no broker of the cluster responds at --http"
+    rows = [f"{each['replicas']} of broker {each['broker']}" for each in found]
+    return f"{', '.join(rows)}; they do not vote or count as in sync until they have caught up" if rows else "0"
+
+
 def _drain_text(each: dict[str, Any]) -> str:
-    stuck = f", of which {each['unmovable']} have no other broker to go to" if each["unmovable"] else ""
+    stuck = f", of which {each['unmovable']} cannot be moved to another broker" if each["unmovable"] else ""
     return f"broker {each['broker']}, {each['replicas']} replicas left{stuck}"
 
 
@@ -164,8 +194,8 @@ def _sizes(kafka: Kafka) -> dict[int, int]:
     from kafka.errors import KafkaError
 
     try:
-        told = kafka.admin.describe_log_dirs()
-    except KafkaError:  # not everybody may ask that, and a broker may be gone
+        log_dirs = kafka.admin.describe_log_dirs()
+    except KafkaError:  # the user may not be authorized, or a broker may be down
         return {}
     return {
         broker["broker"]: sum(
@@ -174,7 +204,7 @@ def _sizes(kafka: Kafka) -> dict[int, int]:
             for topic in log_dir["topics"]
             for partition in topic["partitions"]
         )
-        for broker in told
+        for broker in log_dirs
     }
 
 
@@ -183,22 +213,22 @@ def _add_raft(inner: Parsers) -> None:
     parser = _command(
         inner,
         "raft",
-        "how far the replicas of the metadata, or of a topic's partitions, have come",
+        "show the Raft state of the cluster metadata or of a topic's partitions",
         _raft,
         "kompat cluster raft",
-        "kompat cluster raft --topic orders             # by kompat's HTTP door",
+        "kompat cluster raft --topic orders             # by kompat's HTTP port",
         "kompat cluster raft --topic orders --partition 2 --json",
     )
-    parser.add_argument("--topic", help="of this topic's partitions, not of the metadata")
-    parser.add_argument("--partition", type=int, metavar="N", help="only this one of the topic")
+    parser.add_argument("--topic", help="show this topic's partitions instead of the metadata")
+    parser.add_argument("--partition", type=int, metavar="N", help="show only this partition of the topic")
     add_http(parser, with_secrets=False)
 
 
 def _raft(given: argparse.Namespace) -> None:
     output = output_of(given)
     if given.topic:
-        found = list(door(given).items("/v1/cluster/raft", topic=given.topic, partition=given.partition))
-        output.rows(PARTITIONS, found, empty="This broker has no replica of it that has others.")
+        found = list(http_client(given).items("/v1/cluster/raft", topic=given.topic, partition=given.partition))
+        output.rows(PARTITIONS, found, empty="This broker has no replicated partition of the topic.")
         return
     with connect(given) as kafka:
         quorum = quorum_of(kafka)
@@ -211,27 +241,27 @@ def _raft(given: argparse.Namespace) -> None:
 
 
 def quorum_of(kafka: Kafka) -> dict[str, Any]:
-    """Who keeps the cluster's metadata."""
+    """The quorum of the cluster metadata."""
     [topic] = kafka.patiently(kafka.admin.describe_metadata_quorum)["topics"]
-    [told] = topic["partitions"]
-    check(0 if told["error"] is None else NONE, told["error"], "metadata")
-    ends = [each["log_end_offset"] for each in (*told["current_voters"], *told["observers"])]
+    [quorum] = topic["partitions"]
+    check(0 if quorum["error"] is None else NONE, quorum["error"], "metadata")
+    ends = [each["log_end_offset"] for each in (*quorum["current_voters"], *quorum["observers"])]
     end = max(ends, default=0)
     replicas = [
         {
             "id": each["replica_id"],
-            "role": "leader" if each["replica_id"] == told["leader_id"] else role,
+            "role": "leader" if each["replica_id"] == quorum["leader_id"] else role,
             "endOffset": each["log_end_offset"] if each["log_end_offset"] >= 0 else None,
             "lag": max(0, end - each["log_end_offset"]) if each["log_end_offset"] >= 0 else None,
             "caughtUpMs": _since(each),
         }
-        for role, those in (("voter", told["current_voters"]), ("observer", told["observers"]))
+        for role, those in (("voter", quorum["current_voters"]), ("observer", quorum["observers"]))
         for each in those
     ]
     return {
-        "leader": told["leader_id"],
-        "leaderEpoch": told["leader_epoch"],
-        "highWatermark": told["high_watermark"],
+        "leader": quorum["leader_id"],
+        "leaderEpoch": quorum["leader_epoch"],
+        "highWatermark": quorum["high_watermark"],
         "replicas": replicas,
     }
 

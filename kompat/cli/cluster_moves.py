@@ -1,4 +1,4 @@
-"""`kompat cluster drain`, `forget`, `reassign` and `elect`: which brokers have and lead what."""
+"""`kompat cluster drain`, `forget`, `reassign` and `elect`: move replicas and leaders between brokers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kompat.cli.command import CommandError, Parsers, UsageError, add_json, add_
 from kompat.cli.kafka_client import Kafka, check, connect
 from kompat.cli.output import Column, output_of
 from kompat.cli.progress import Progress
-from kompat.cli.reassigning import NoPlan, Replicas, changed, chosen, spread, unmovable
+from kompat.cli.reassigning import NoPlan, Replicas, changed, chosen, round_robin, unmovable
 
 DRAIN: Final = "kompat.drain"
 LOOK_EVERY: Final = 0.5  # seconds
 ELECTION_NOT_NEEDED: Final = 84
-METADATA = "__cluster_metadata"  # can be named where its replicas wait, though it is no topic
+METADATA = "__cluster_metadata"  # its replicas can be named, though it is not a topic
 TIMEOUT_MS: Final = 30_000
 MOVES: Final = (
     Column("TOPIC", "topic"),
@@ -35,31 +35,33 @@ def add(inner: Parsers) -> None:
     drain = _command(
         inner,
         "drain",
-        "move all that a broker has to others (kompat)",
+        "move all replicas of a broker to other brokers (kompat only)",
         _drain,
         "kompat cluster drain 3 --wait",
         "kompat cluster drain 3 --undo",
     )
     drain.add_argument("broker", type=int)
-    drain.add_argument("--undo", action="store_true", help="let it have replicas again")
+    drain.add_argument("--undo", action="store_true", help="end the drain: the broker may get replicas again")
     _add_wait(drain)
-    forget = _command(inner, "forget", "forget a broker that is gone for good", _forget, "kompat cluster forget 3")
+    forget = _command(
+        inner, "unregister", "unregister a broker that is permanently gone", _forget, "kompat cluster unregister 3"
+    )
     forget.add_argument("broker", type=int)
     _add_reassign(inner)
     elect = _command(
         inner,
         "elect",
-        "let the preferred replicas lead",
+        "elect the preferred replicas as leaders",
         _elect,
         "kompat cluster elect                 # everything",
         "kompat cluster elect orders returns/3",
         "kompat cluster elect --unclean __cluster_metadata orders/0",
     )
-    elect.add_argument("places", nargs="*", metavar="TOPIC[/PARTITION]", help="everything, if none is given")
+    elect.add_argument("places", nargs="*", metavar="TOPIC[/PARTITION]", help="partitions (default: all)")
     elect.add_argument(
         "--unclean",
         action="store_true",
-        help="where replicas wait because a data directory was lost: go on with what is left, and lose what only brokers that are away have",
+        help="for partitions that wait because a data directory was lost: elect a leader among the remaining replicas, and lose records that only unavailable brokers have",
     )
 
 
@@ -67,7 +69,7 @@ def _add_reassign(inner: Parsers) -> None:
     parser = _command(
         inner,
         "reassign",
-        "move replicas to other brokers, or have more or fewer",
+        "reassign replicas to other brokers, or change their number",
         _reassign,
         "kompat cluster reassign orders --to 1,2,3              # spread over these brokers",
         "kompat cluster reassign orders --to 1,2,3 --replicas 2",
@@ -77,11 +79,16 @@ def _add_reassign(inner: Parsers) -> None:
     )
     parser.add_argument("places", nargs="*", metavar="TOPIC[/PARTITION]")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--to", type=brokers, metavar="N,…", help="the brokers; of one partition, in order of preference")
-    what.add_argument("--cancel", action="store_true", help="leave them where they were")
-    what.add_argument("--list", action="store_true", help="what is being moved")
-    parser.add_argument("--replicas", type=count, metavar="N", help="how many each is to have (as many as it has)")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    what.add_argument(
+        "--to",
+        type=brokers,
+        metavar="N,…",
+        help="target broker ids; for a single partition the first is the preferred leader",
+    )
+    what.add_argument("--cancel", action="store_true", help="cancel the reassignment")
+    what.add_argument("--list", action="store_true", help="list reassignments in progress")
+    parser.add_argument("--replicas", type=count, metavar="N", help="replication factor (unchanged)")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan and change nothing")
     _add_wait(parser)
 
 
@@ -94,15 +101,15 @@ def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str)
 
 
 def _add_wait(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wait", action="store_true", help="until it is done")
-    parser.add_argument("--timeout", type=count, metavar="SECONDS", default=3600, help="for --wait (3600)")
+    parser.add_argument("--wait", action="store_true", help="wait until the reassignment is complete")
+    parser.add_argument("--timeout", type=count, metavar="SECONDS", default=3600, help="maximum time for --wait (3600)")
 
 
 # -- drain and forget --------------------------------------------------------------------------------------------------
 def _drain(given: argparse.Namespace) -> None:
     with connect(given) as kafka:
         if given.broker not in {each["broker_id"] for each in kafka.cluster()["brokers"]}:
-            raise CommandError(f"there is no broker {given.broker}")
+            raise CommandError(f"broker {given.broker} does not exist")
         if given.undo:
             configs.change(kafka, "broker", str(given.broker), [], [DRAIN])
         else:
@@ -112,14 +119,14 @@ def _drain(given: argparse.Namespace) -> None:
             _wait(lambda: len(_replicas_of(kafka, given.broker)), "draining", given.timeout)
         left = len(_replicas_of(kafka, given.broker))
     done = {"broker": given.broker, "draining": not given.undo, "replicas": left, "unmovable": len(stuck)}
-    said = f"broker {given.broker} is drained" if left == 0 else f"broker {given.broker} has {left} replicas"
-    output_of(given).done(f"broker {given.broker} gets replicas again" if given.undo else said, done)
+    message = f"broker {given.broker} is drained" if left == 0 else f"broker {given.broker} has {left} replicas"
+    output_of(given).done(f"broker {given.broker} may get replicas again" if given.undo else message, done)
     if stuck:
         raise CommandError(why_stuck(given.broker, stuck))
 
 
 def draining(kafka: Kafka) -> list[dict[str, Any]]:
-    """The brokers that are being drained, what they still have, and what of it cannot leave. Only kompat knows of such."""
+    """The brokers that are being drained, with the replicas that are left and those that cannot be moved. Only kompat drains brokers."""
     return [
         {"broker": each, "replicas": len(_replicas_of(kafka, each)), "unmovable": len(_stuck(kafka, each))}
         for each in sorted(_leaving(kafka))
@@ -127,7 +134,7 @@ def draining(kafka: Kafka) -> list[dict[str, Any]]:
 
 
 def _stuck(kafka: Kafka, broker: int) -> list[Replicas]:
-    """What cannot leave the broker. A partition on its way has more replicas than it is to have: a second look tells it apart."""
+    """The replicas that cannot be moved off the broker. A partition under reassignment has additional replicas: a second look excludes it."""
     leaving = _leaving(kafka)
     able = [each for each in _alive(kafka) if each != broker and each not in leaving]
     found = _unmovable(kafka, broker, able)
@@ -149,8 +156,8 @@ def why_stuck(broker: int, stuck: list[Replicas]) -> str:
     fewer = ",".join(str(each) for each in first.brokers if each != broker) or "N"
     advice = f"kompat cluster reassign {first.topic} --to {fewer} --replicas {max(1, len(first.brokers) - 1)}"
     return (
-        f"broker {broker} cannot be emptied: {len(stuck)} of its replicas, as of {first.topic}/{first.partition}, have no other "
-        f"broker to go to. Add a broker, or have fewer replicas ({advice}), and the drain goes on; --undo ends it"
+        f"broker {broker} cannot be drained: {len(stuck)} of its replicas, such as {first.topic}/{first.partition}, have no other "
+        f"broker to move to. Add a broker or reduce the replication factor ({advice}) and the drain continues; --undo ends it"
     )
 
 
@@ -159,16 +166,16 @@ def _alive(kafka: Kafka) -> list[int]:
 
 
 def _leaving(kafka: Kafka) -> set[int]:
-    """Each broker knows it of itself; one that is not there is left out. Other brokers than kompat's have no such setting."""
+    """The brokers that are being drained, from the setting of each that is up. Only kompat has this setting."""
     from kafka.errors import KafkaError
     from kafka.protocol.admin import DescribeConfigsRequest
 
     found = set()
     for broker in _alive(kafka):
-        asked = DescribeConfigsRequest.DescribeConfigsResource(
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=configs.KINDS["broker"], resource_name=str(broker), configuration_keys=[DRAIN]
         )
-        request = DescribeConfigsRequest(resources=[asked], include_synonyms=False, include_documentation=False)
+        request = DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
         with contextlib.suppress(KafkaError):
             answer = kafka.run(partial(kafka.send, request, broker))
             settings = [each for result in answer.results for each in result.configs if each.name == DRAIN]
@@ -187,10 +194,10 @@ def _forget(given: argparse.Namespace) -> None:
     with connect(given) as kafka:
         left = len(_replicas_of(kafka, given.broker))
         if left:
-            raise CommandError(f"broker {given.broker} has {left} replicas: drain it, or reassign them, first")
+            raise CommandError(f"broker {given.broker} has {left} replicas: drain it or reassign them first")
         answer = kafka.ask(UnregisterBrokerRequest(broker_id=given.broker))
     check(answer.error_code, answer.error_message, f"broker {given.broker}")
-    output_of(given).done(f"broker {given.broker} is forgotten", {"forgotten": given.broker})
+    output_of(given).done(f"broker {given.broker} is unregistered", {"unregistered": given.broker})
 
 
 # -- reassign ----------------------------------------------------------------------------------------------------------
@@ -217,15 +224,15 @@ def under_way(kafka: Kafka) -> list[dict[str, Any]]:
 
 def _reassign(given: argparse.Namespace) -> None:
     if given.list == bool(given.places):
-        raise UsageError("which? TOPIC or TOPIC/PARTITION; --list needs none")
+        raise UsageError("give a TOPIC or TOPIC/PARTITION; only --list needs none")
     with connect(given) as kafka:
         if given.list:
-            output_of(given).rows(MOVES, under_way(kafka), empty="Nothing is being moved.")
+            output_of(given).rows(MOVES, under_way(kafka), empty="There are no reassignments in progress.")
             return
         now = there(kafka)
         try:
             these = chosen(given.places, now)
-            planned = None if given.cancel else changed(these, spread(these, given.to, given.replicas))
+            planned = None if given.cancel else changed(these, round_robin(these, given.to, given.replicas))
         except NoPlan as error:
             raise CommandError(str(error)) from None
         if not given.dry_run:
@@ -235,7 +242,9 @@ def _reassign(given: argparse.Namespace) -> None:
         if given.wait and not given.dry_run:
             _wait(lambda: len(under_way(kafka)), "moving", given.timeout)
     rows = [{"topic": each.topic, "partition": each.partition, "replicas": each.brokers} for each in planned or these]
-    output_of(given).rows(MOVES[:3], rows if planned or given.cancel else [], empty="Everything is there already.")
+    output_of(given).rows(
+        MOVES[:3], rows if planned or given.cancel else [], empty="All replicas are on these brokers already."
+    )
 
 
 def _wanted(planned: list[Replicas]) -> dict[tuple[str, int], list[int] | None]:
@@ -251,8 +260,8 @@ def _send(kafka: Kafka, wanted: dict[tuple[str, int], list[int] | None]) -> None
     topics: dict[str, list[Any]] = {}
     for (name, index), replicas in wanted.items():
         topics.setdefault(name, []).append(topic.ReassignablePartition(partition_index=index, replicas=replicas))
-    asked = [topic(name=name, partitions=partitions) for name, partitions in topics.items()]
-    answer = kafka.ask_controller(AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=asked))
+    requested = [topic(name=name, partitions=partitions) for name, partitions in topics.items()]
+    answer = kafka.ask_controller(AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=requested))
     check(answer.error_code, answer.error_message, "reassignment")
     for each in answer.responses:
         for partition in each.partitions:
@@ -260,17 +269,19 @@ def _send(kafka: Kafka, wanted: dict[tuple[str, int], list[int] | None]) -> None
 
 
 def _wait(left: Any, label: str, seconds: float) -> None:
-    """Until nothing is left. A cluster that is asked too early knows of nothing yet: it is asked twice."""
+    """Wait until nothing is left, twice in a row: at first the cluster may not have begun yet."""
     deadline = time.monotonic() + seconds
     most, calm = 0, 0
     with Progress(label) as progress:
-        while calm < 2:  # looks in a row
+        while calm < 2:  # polls in a row
             now = left()
             most = max(most, now)
             progress.to(most - now)
             calm = calm + 1 if now == 0 else 0
             if time.monotonic() > deadline:
-                raise CommandError(f"{now} partitions are left after {seconds} s: it goes on, ask again")
+                raise CommandError(
+                    f"{now} partitions are not reassigned after {seconds} s; the reassignment continues, `--list` shows it"
+                )
             time.sleep(LOOK_EVERY)
 
 
@@ -292,7 +303,7 @@ def _elect(given: argparse.Namespace) -> None:
         request = ElectLeadersRequest(
             election_type=1 if given.unclean else 0, topic_partitions=list(topics.items()), timeout_ms=TIMEOUT_MS
         )
-        # There may be no controller where an unclean election is needed.
+        # A cluster that needs an unclean election may have no controller.
         answer = kafka.ask(request) if given.unclean else kafka.ask_controller(request)
     check(answer.error_code, None, "election")
     rows, failures = [], []
@@ -300,7 +311,7 @@ def _elect(given: argparse.Namespace) -> None:
         for each in result.partition_result:
             row = {"topic": result.topic, "partition": each.partition_id, "outcome": "elected"}
             if each.error_code == ELECTION_NOT_NEEDED:
-                row["outcome"] = "leads already"
+                row["outcome"] = "already led by the preferred replica"
             elif each.error_code:
                 row["outcome"] = each.error_message or f"error {each.error_code}"
                 failures.append(f"{result.topic}/{each.partition_id}: {row['outcome']}")

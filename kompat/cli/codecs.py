@@ -1,6 +1,6 @@
-"""kafka-python's compression, by the codecs that kompat has itself: it would need a package of its own for each of them.
+"""Compression for kafka-python by kompat's own codecs: otherwise it needs another package for each codec.
 
-kafka-python has no place to register codecs, so they take the place of its functions wherever it has bound them.
+kafka-python cannot register codecs, so they replace its functions wherever it has bound them.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, Final
 from kompat.errors import KafkaError
 from kompat.protocol.compression import Compression, compress, decompress
 
-LARGEST: Final = 1 << 30  # of a batch's records: far above what any broker lets in
+LARGEST: Final = 1 << 30  # bytes of a batch's records: much more than any broker accepts
 
 
 def register() -> None:
-    """For every client of kafka-python in this process; idempotent."""
+    """Register the codecs for all clients of kafka-python in this process. Idempotent."""
     import kafka.codec
     from kafka.record import default_records, legacy_records
 
     for name, codec in (("snappy", Compression.SNAPPY), ("lz4", Compression.LZ4), ("zstd", Compression.ZSTD)):
-        setattr(kafka.codec, name, codec)  # what has_snappy and its like look at
+        setattr(kafka.codec, name, codec)  # has_snappy and the like look at these
         functions: dict[str, Callable[..., bytes]] = {
             f"{name}_encode": partial(_encode, codec),
             f"{name}_decode": partial(_decode, codec),

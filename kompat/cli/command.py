@@ -1,4 +1,4 @@
-"""What all commands have in common: how they are declared, how they fail, and which flags say whom to talk to."""
+"""The common parts of all commands: their declaration, their errors, and the flags of connections."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Parsers = Any  # argparse has no public name for what add_subparsers returns
 
 
 class CommandError(Exception):
-    """Told to the user as it is, in one line."""
+    """An error whose text is printed as it is, in one line."""
 
     status = FAILED
 
 
 class UsageError(CommandError):
-    """The arguments contradict each other."""
+    """The arguments are invalid, or contradict each other."""
 
     status = WRONG_USAGE
 
@@ -41,7 +41,7 @@ class UsageError(CommandError):
 def declare(
     commands: Parsers, name: str, summary: str, *, examples: Sequence[str], description: str = ""
 ) -> argparse.ArgumentParser:
-    """A command, or a command of a command, with examples in its help."""
+    """Declare a command or subcommand, with examples in its help."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
@@ -54,7 +54,7 @@ def declare(
 
 
 def subcommands(parser: argparse.ArgumentParser) -> Parsers:
-    """Where none is given, the command says which there are."""
+    """Declare subcommands. Without one, the command lists them."""
     parser.set_defaults(run=lambda _: show_help(parser))
     return parser.add_subparsers(metavar="COMMAND", dest="subcommand")
 
@@ -65,51 +65,60 @@ def show_help(parser: argparse.ArgumentParser) -> int:
 
 
 def runs(parser: argparse.ArgumentParser, work: Work) -> None:
-    """What the command does; its failures become one line and an exit status."""
+    """Set the function of a command. Its errors become one line and an exit status."""
     parser.set_defaults(run=lambda given: run(given, work))
 
 
 # -- flags -------------------------------------------------------------------------------------------------------------
 def add_kafka(parser: argparse.ArgumentParser) -> None:
-    """For commands that talk to any broker of Kafka's protocol."""
+    """Add the flags of commands that use a Kafka listener."""
     flags = parser.add_argument_group("broker")
     flags.add_argument(
         "--bootstrap-server",
         metavar="HOST:PORT,…",
         default=os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP,
-        help=f"where to begin (${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
+        help=f"brokers to bootstrap from (${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
     )
     flags.add_argument(
-        "--property", metavar="NAME=VALUE", action="append", default=[], type=setting, help="of the Kafka client"
+        "--property",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=setting,
+        help="set a configuration property of the Kafka client",
     )
-    flags.add_argument("--sasl-mechanism", choices=MECHANISMS, default="SCRAM-SHA-256", help="with --user")
+    flags.add_argument(
+        "--sasl-mechanism", choices=MECHANISMS, default="SCRAM-SHA-256", help="SASL mechanism for --user"
+    )
     _add_secrets(flags)
 
 
 def add_http(parser: argparse.ArgumentParser, *, with_secrets: bool = True) -> None:
-    """For commands that need what only kompat has."""
-    flags = parser.add_argument_group("HTTP door")
+    """Add the flags of commands that use kompat's HTTP port."""
+    flags = parser.add_argument_group("HTTP port")
     flags.add_argument(
         "--http",
         metavar="URL",
         default=os.environ.get(HTTP_VARIABLE) or DEFAULT_HTTP,
-        help=f"where kompat's HTTP door is (${HTTP_VARIABLE}, else {DEFAULT_HTTP})",
+        help=f"URL of kompat's HTTP port (${HTTP_VARIABLE}, else {DEFAULT_HTTP})",
     )
     if with_secrets:
         _add_secrets(flags)
 
 
 def _add_secrets(flags: Any) -> None:
-    flags.add_argument("--user", metavar="NAME", help="who asks: SASL, or HTTP Basic")
-    flags.add_argument("--password-file", metavar="FILE", help="the user's password, in a file's first line")
-    flags.add_argument("--tls", action="store_true", help="encrypt, and trust what this system trusts")
-    flags.add_argument("--tls-ca", metavar="FILE", help="encrypt, and trust these authorities (PEM)")
-    flags.add_argument("--tls-cert", metavar="FILE", help="show this certificate (PEM)")
-    flags.add_argument("--tls-key", metavar="FILE", help="its key (PEM)")
+    flags.add_argument("--user", metavar="NAME", help="user name for SASL or HTTP Basic authentication")
+    flags.add_argument("--password-file", metavar="FILE", help="file whose first line is the user's password")
+    flags.add_argument(
+        "--tls", action="store_true", help="use TLS, and trust the certificate authorities of this system"
+    )
+    flags.add_argument("--tls-ca", metavar="FILE", help="use TLS, and trust these certificate authorities (PEM)")
+    flags.add_argument("--tls-cert", metavar="FILE", help="client certificate (PEM)")
+    flags.add_argument("--tls-key", metavar="FILE", help="private key of the client certificate (PEM)")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def password(given: argparse.Namespace) -> str | None:
@@ -125,11 +134,13 @@ def password(given: argparse.Namespace) -> str | None:
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--yes", action="store_true", help="do not ask; on a terminal it asks, elsewhere it does not")
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask for confirmation (which happens only on a terminal)"
+    )
 
 
 def confirm(given: argparse.Namespace, what: str) -> None:
-    """Ask whoever sits at a terminal before something is gone for good. Programs mean what they say."""
+    """Ask for confirmation of something irreversible on a terminal. Programs need not confirm."""
     if given.yes or not sys.stdin.isatty():
         return
     sys.stderr.write(f"{what}? [y/N] ")
@@ -140,7 +151,7 @@ def confirm(given: argparse.Namespace, what: str) -> None:
 
 # -- running -----------------------------------------------------------------------------------------------------------
 def run(given: argparse.Namespace, work: Work) -> int:
-    """Every end of a command is an exit status and at most one line on stderr."""
+    """Run a command. It ends with an exit status and at most one line on stderr."""
     try:
         with ended_by_interrupt():
             status = work(given) or 0
@@ -149,8 +160,8 @@ def run(given: argparse.Namespace, work: Work) -> int:
         return fail(str(error), error.status)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read it has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter complains about it once more
+    except BrokenPipeError:  # the reader of the pipe has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise the interpreter reports it again at exit
         return 0
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
@@ -167,11 +178,11 @@ def fail(reason: str, status: int) -> int:
 def _reason(error: Exception) -> str:
     errors = sys.modules.get("kafka.errors")
     if errors is not None and isinstance(error, errors.KafkaError):
-        from kompat.cli.kafka_client import told
+        from kompat.cli.kafka_client import error_text
 
-        return told(error)
+        return error_text(error)
     if isinstance(error, OSError):
         return str(error)
     if isinstance(error, UnicodeEncodeError):
         return f"an argument is not UTF-8: {os.fsencode(error.object)!r}"
-    return f"this should not happen: {type(error).__name__}: {error} ({DEBUG_VARIABLE}=1 shows where)"
+    return f"internal error: {type(error).__name__}: {error} ({DEBUG_VARIABLE}=1 shows where)"

@@ -1,4 +1,4 @@
-"""`kompat completion`: scripts that let a shell complete commands, made from the commands themselves."""
+"""`kompat completion`: completion scripts for shells, generated from the commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A command, and those in it."""
+    """A command with its subcommands."""
 
     path: str  # `kompat topics list`
     summary: str
@@ -32,7 +32,7 @@ class Node:
 
     @property
     def words(self) -> list[str]:
-        """All that may come next."""
+        """All words that may come next."""
         flags = [flag for option in self.options for flag in option.flags if flag.startswith("--")]
         return [*self.inner, *self.choices, *flags]
 
@@ -63,8 +63,10 @@ def tree(parser: argparse.ArgumentParser, path: str = PROGRAM, summary: str = ""
     options, choices, inner = [], [], {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            told = {each.dest: each.help or "" for each in action._choices_actions}
-            inner = {name: tree(each, f"{path} {name}", told.get(name, "")) for name, each in action.choices.items()}
+            summaries = {each.dest: each.help or "" for each in action._choices_actions}
+            inner = {
+                name: tree(each, f"{path} {name}", summaries.get(name, "")) for name, each in action.choices.items()
+            }
         elif action.option_strings:
             options.append(
                 Option(
@@ -87,7 +89,7 @@ def nodes(node: Node) -> Iterator[Node]:
 
 # -- scripts -----------------------------------------------------------------------------------------------------------
 def bash(root: Node) -> str:
-    """Walks along the words that are commands, then offers what may follow."""
+    """A script that finds the command in the words so far, and offers what may follow."""
     known = "|".join(f'"{node.path}"' for node in nodes(root) if node is not root)
     words = "\n".join(f'        "{node.path}") words="{" ".join(node.words)}" ;;' for node in nodes(root))
     values = "\n".join(
@@ -154,7 +156,9 @@ _kompat "$@"
 def _zsh_case(node: Node) -> str:
     offered = [(name, each.summary) for name, each in node.inner.items()] + [(choice, "") for choice in node.choices]
     offered += [(flag, option.summary) for option in node.options for flag in option.flags if flag.startswith("--")]
-    listed = " ".join(_zsh(f"{name.replace(':', chr(92) + ':')}:{told}" if told else name) for name, told in offered)
+    listed = " ".join(
+        _zsh(f"{name.replace(':', chr(92) + ':')}:{summary}" if summary else name) for name, summary in offered
+    )
     return f"    ({_zsh(node.path)}) offered=({listed}) ;;"
 
 
@@ -163,7 +167,7 @@ def _zsh(text: str) -> str:
 
 
 def fish(root: Node) -> str:
-    """Each line holds where its condition does: the words so far, without flags, are the command's path."""
+    """A script whose lines apply if the words so far, without flags, are the command's path."""
     lines = [
         "# Completes the kompat command in fish: kompat completion fish > ~/.config/fish/completions/kompat.fish",
         "function __kompat_at",

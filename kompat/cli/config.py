@@ -1,4 +1,4 @@
-"""`kompat config`: settings of topics, brokers and groups. Any broker of Kafka's protocol will do."""
+"""`kompat config`: show and change settings of topics, brokers and groups of any broker of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def _add_describe(inner: Parsers) -> None:
     describe = _command(
         inner,
         "describe",
-        "show settings: those that differ from the default, or all",
+        "show the configuration: changed properties, or all of them",
         _describe,
         "kompat config describe topic orders --all",
         "kompat config describe broker 1",
         "kompat config describe broker                  # what holds for all brokers",
     )
-    describe.add_argument("--all", action="store_true", help="also what is as it is by default")
+    describe.add_argument("--all", action="store_true", help="also show defaults")
 
 
 def _add_changes(inner: Parsers) -> None:
     change = _command(
         inner,
         "set",
-        "change settings",
+        "set configuration properties",
         _set,
         "kompat config set topic orders retention.ms=3600000 cleanup.policy=compact",
         "kompat config set broker all log.retention.ms=86400000",
@@ -64,7 +64,7 @@ def _add_changes(inner: Parsers) -> None:
     delete = _command(
         inner,
         "delete",
-        "back to the default",
+        "reset configuration properties to their defaults",
         _delete,
         "kompat config delete topic orders retention.ms",
         is_for_all=True,
@@ -77,8 +77,8 @@ def _command(
 ) -> argparse.ArgumentParser:
     parser = declare(inner, name, summary, examples=examples)
     parser.add_argument("kind", choices=KINDS)
-    told = "of the topic or group; a broker's number, or `all`"
-    parser.add_argument("name", nargs=None if is_for_all else "?", default="all", help=told)
+    text = "topic, group or broker id; `all` for all brokers"
+    parser.add_argument("name", nargs=None if is_for_all else "?", default="all", help=text)
     add_json(parser)
     add_kafka(parser)
     runs(parser, work)
@@ -89,9 +89,9 @@ def _name(given: argparse.Namespace) -> str:
     if given.kind == "broker" and given.name == "all":
         return ""
     if given.kind == "broker" and not given.name.isdecimal():
-        raise UsageError(f"{given.name!r} is not a broker's number, nor `all`")
+        raise UsageError(f"{given.name!r} is neither a broker id nor `all`")
     if given.name == "all":
-        raise UsageError(f"which {given.kind}?")
+        raise UsageError(f"give the name of a {given.kind}")
     name: str = given.name
     return name
 
@@ -103,7 +103,7 @@ def _describe(given: argparse.Namespace) -> None:
             kafka.topics([name])
         found = configs.describe(kafka, given.kind, name)
     shown = [each for each in found if given.all or not each["isDefault"]]
-    output_of(given).rows(COLUMNS, shown, empty="Everything is as it is by default: --all shows it.")
+    output_of(given).rows(COLUMNS, shown, empty="All properties have their defaults; --all shows them.")
 
 
 def _set(given: argparse.Namespace) -> None:

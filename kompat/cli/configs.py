@@ -29,7 +29,7 @@ DELETE: Final = 1
 
 
 def describe(kafka: Kafka, kind: str, name: str) -> list[dict[str, Any]]:
-    """Every setting, where it comes from, and whether it was set on this very thing."""
+    """All settings of a resource, with their sources, and whether each is set on the resource itself."""
     from kafka.protocol.admin import DescribeConfigsRequest
 
     resource = DescribeConfigsRequest.DescribeConfigsResource(
@@ -60,21 +60,25 @@ def change(kafka: Kafka, kind: str, name: str, to_set: Sequence[tuple[str, str]]
     from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
     if not to_set and not to_unset:
-        raise UsageError("nothing to change: --set NAME=VALUE or --unset NAME")
+        raise UsageError("nothing to change: give --set NAME=VALUE or --unset NAME")
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     changes = [resource.AlterableConfig(name=key, config_operation=SET, value=value) for key, value in to_set]
     changes += [resource.AlterableConfig(name=key, config_operation=DELETE, value=None) for key in to_unset]
-    asked = resource(resource_type=KINDS[kind], resource_name=name, configs=changes)
-    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
+    altered = resource(resource_type=KINDS[kind], resource_name=name, configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=[altered], validate_only=False)
     [answered] = kafka.ask(request, _node(kind, name)).responses
     check(answered.error_code, answered.error_message, f"{kind} {name}" if name else f"all {kind}s")
 
 
 def _node(kind: str, name: str) -> int | None:
-    """A broker knows its own settings best."""
+    """The broker to send the request to: a broker's settings are read from itself."""
     return int(name) if kind == "broker" and name.isdecimal() else None
 
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--set", type=setting, metavar="NAME=VALUE", action="append", default=[], help="a setting")
-    parser.add_argument("--unset", metavar="NAME", action="append", default=[], help="back to what it was by default")
+    parser.add_argument(
+        "--set", type=setting, metavar="NAME=VALUE", action="append", default=[], help="set a configuration property"
+    )
+    parser.add_argument(
+        "--unset", metavar="NAME", action="append", default=[], help="reset a configuration property to its default"
+    )

@@ -1,7 +1,7 @@
-"""`kompat consume`: read a topic, or an archive of it and then the topic, without a gap and without a double.
+"""`kompat consume`: read a topic, or an archive of it and then the topic, without gaps and duplicates.
 
-Without a group every partition is read by itself, from where the options say to where the log ends now; `--follow` goes on from
-there. With a group the broker says where it left off, and it is committed how far it has come.
+Without a group, partitions are read one after the other, from the position of the options to the present end of the log; `--follow`
+continues from there. With a group, reading starts at its committed offsets, and commits the new ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def add(commands: Parsers, summary: str) -> None:
         commands,
         "consume",
         summary,
-        description="Read a topic's records, from any broker that speaks Kafka's protocol.",
+        description="Consume the records of a topic, from any Kafka broker.",
         examples=[
             "kompat consume orders --from-beginning --format json",
             "kompat consume orders --group billing --follow",
@@ -46,15 +46,25 @@ def add(commands: Parsers, summary: str) -> None:
         ],
     )
     parser.add_argument("topic")
-    parser.add_argument("--group", metavar="ID", help="share the work with others, and go on where it was left")
-    parser.add_argument("--share", action="store_true", help="by --group as a share group: each record to one of all")
-    parser.add_argument("--partition", type=int, action="append", metavar="N", help="only this one; may be repeated")
-    parser.add_argument("--from-beginning", action="store_true", help="also what is there already")
-    parser.add_argument("--from-time", type=moment, metavar="TIME", help="2026-01-31T12:00:00Z, or ms since 1970")
-    parser.add_argument("--to-time", type=moment, metavar="TIME", help="not included")
-    parser.add_argument("--offset", type=int, metavar="N", help="from this offset on; below 0: so many from the end")
-    parser.add_argument("--follow", action="store_true", help="wait for more at the end")
-    parser.add_argument("--max", type=count, metavar="N", default=FOREVER, help="stop after so many records")
+    parser.add_argument("--group", metavar="ID", help="consumer group: start at its committed offsets and commit")
+    parser.add_argument("--share", action="store_true", help="use --group as a share group")
+    parser.add_argument(
+        "--partition", type=int, action="append", metavar="N", help="consume only this partition; may be repeated"
+    )
+    parser.add_argument(
+        "--from-beginning",
+        action="store_true",
+        help="start at the earliest offset (with --group: if it has no committed offset)",
+    )
+    parser.add_argument(
+        "--from-time", type=moment, metavar="TIME", help="start at this time: 2026-01-31T12:00:00Z, or ms since 1970"
+    )
+    parser.add_argument("--to-time", type=moment, metavar="TIME", help="stop before this time")
+    parser.add_argument(
+        "--offset", type=int, metavar="N", help="start at this offset; a negative number counts from the end"
+    )
+    parser.add_argument("--follow", action="store_true", help="keep waiting for new records")
+    parser.add_argument("--max", type=count, metavar="N", default=FOREVER, help="stop after N records")
     parser.add_argument(
         "--format",
         type=format_named,
@@ -64,9 +74,15 @@ def add(commands: Parsers, summary: str) -> None:
         "{key}, {value} and {headers} (line)",
     )
     parser.add_argument("--json", action="store_const", dest="format", const=FORMATS["json"], help="as --format json")
-    parser.add_argument("--committed", action="store_true", help="nothing of transactions that are open or aborted")
-    parser.add_argument("--from-snapshot", metavar="DIR", help="an archive that `spark.archive` keeps")
-    parser.add_argument("--include-deleted", action="store_true", help="also what the log does not have any more")
+    parser.add_argument(
+        "--committed", action="store_true", help="read only committed records (isolation.level=read_committed)"
+    )
+    parser.add_argument(
+        "--from-snapshot", metavar="DIR", help="read this archive, written by `spark.archive`, before the log"
+    )
+    parser.add_argument(
+        "--include-deleted", action="store_true", help="also read archived records that the log has deleted"
+    )
     add_kafka(parser)
     add_http(parser, with_secrets=False)
     runs(parser, _consume)
@@ -87,23 +103,23 @@ def _consume(given: argparse.Namespace) -> None:
 
 def _check(given: argparse.Namespace) -> None:
     if given.share and not given.group:
-        raise UsageError("--share needs --group: the share group to be a member of")
+        raise UsageError("--share needs --group, the id of the share group")
     where = (given.from_time, given.to_time, given.from_snapshot, given.partition, given.offset)
     if given.group and any(each is not None for each in where):
-        raise UsageError("a group reads on from where it was left: it goes with none of the other ways to say where")
+        raise UsageError("a group starts at its committed offsets: --group does not go with other start positions")
     if given.include_deleted and not given.from_snapshot:
-        raise UsageError("--include-deleted needs --from-snapshot: what the log has lost is only in an archive")
-    said = (given.from_beginning, given.follow, given.group, *(each is not None for each in where))
-    if not any(said):
+        raise UsageError("--include-deleted needs --from-snapshot: only an archive has deleted records")
+    chosen = (given.from_beginning, given.follow, given.group, *(each is not None for each in where))
+    if not any(chosen):
         raise UsageError(
-            "from where? --from-beginning, --from-time, --offset or --group; --follow waits for what comes"
+            "give a start position: --from-beginning, --from-time, --offset or --group; --follow waits for new records"
         )
     if sum((given.from_beginning, given.from_time is not None, given.offset is not None)) > 1:
-        raise UsageError("--from-beginning, --from-time and --offset: which of them?")
+        raise UsageError("give only one of --from-beginning, --from-time and --offset")
 
 
 def _records(given: argparse.Namespace) -> Iterator[Shown]:
-    """At most so many as are wanted. Groups stop by themselves, for they have to be told how far they have come."""
+    """At most `--max` records. With a group, the loop itself stops there, because it has to commit the offsets."""
     if given.share:
         from kompat.cli.consume_share import shared
 
@@ -130,13 +146,13 @@ def _consumer(given: argparse.Namespace) -> KafkaConsumer:
         enable_auto_commit=False,
         auto_offset_reset=_where_to_begin(given),
         allow_auto_create_topics=False,
-        # What lies in an archive was committed, so what follows it has to be.
+        # An archive has only committed records, so the log is read with read_committed, too.
         isolation_level="read_committed" if given.committed or given.from_snapshot else "read_uncommitted",
     )
 
 
 def _where_to_begin(given: argparse.Namespace) -> str:
-    """Of a group that has been nowhere. Without a group, offsets that are not there any more are an error, to be dealt with."""
+    """auto.offset.reset of a group. Without a group, an offset out of range is an error, which the caller handles."""
     if not given.group:
         return "none"
     return "earliest" if given.from_beginning else "latest"
@@ -144,28 +160,28 @@ def _where_to_begin(given: argparse.Namespace) -> str:
 
 # -- with a group ------------------------------------------------------------------------------------------------------
 def _with_group(consumer: KafkaConsumer, given: argparse.Namespace) -> Iterator[Shown]:
-    """What has left for the output is committed; without `follow` it ends when nothing comes for a while."""
+    """Read with a group, and commit the offsets of printed records. Without `follow` it ends when no records come for a while."""
     if given.topic not in consumer.topics():
-        raise CommandError(f"there is no {given.topic}")
+        raise CommandError(f"topic {given.topic} does not exist")
     consumer.subscribe([given.topic])
     began = quiet_since = time.monotonic()
     left = given.max
     while left and (given.follow or not consumer.assignment() or time.monotonic() - quiet_since < QUIET_SECONDS):
-        records = list(_polled_or_away(consumer, left) if given.follow else polled(consumer, left))
+        records = list(_poll(consumer, left) if given.follow else polled(consumer, left))
         yield from records
         if records:
             left -= len(records)
             quiet_since = time.monotonic()
-            sys.stdout.buffer.flush()  # first, for what nobody has seen must come again
+            sys.stdout.buffer.flush()  # before the commit: what was not printed must be delivered again
             consumer.commit()
         if not consumer.assignment():
             quiet_since = time.monotonic()
             if not given.follow and quiet_since - began > JOIN_SECONDS:
-                raise CommandError(f"group {given.group} has no partition for one more member")
+                raise CommandError(f"group {given.group} has more members than partitions: this member got none")
 
 
-def _polled_or_away(consumer: KafkaConsumer, most: int) -> Iterator[Shown]:
-    """A broker that is away for a while is waited for. kafka-python does so, unless both the coordinator and metadata are missing."""
+def _poll(consumer: KafkaConsumer, most: int) -> Iterator[Shown]:
+    """Poll, and wait for a broker that is down. kafka-python waits itself, unless it has neither the coordinator nor metadata."""
     from kafka.errors import KafkaConnectionError
 
     try:

@@ -1,7 +1,7 @@
-"""Reading partitions one after the other: from the log, and what an archive has of them from there.
+"""Reads partitions one after the other, from an archive and from the log.
 
-Neither waits for who reads: retention deletes what was there a moment ago, and an archive's files are replaced by larger ones. Where
-that happens both are looked at again, and reading goes on at the same offset: what was deleted may have been archived meanwhile.
+Both may change during the read: retention deletes records, and an archive's files are replaced by larger ones. Then both are
+opened again, and reading continues at the same offset: deleted records may have been archived meanwhile.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 POLL_MS = 500
 POLLED = 500
-MISSING_TOLD = 5  # stretches of a partition, one by one
+MISSING_REPORTED = 5  # ranges of a partition that are named one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which records, by their times: ms since 1970."""
+    """A range of timestamps, in ms since 1970."""
 
     start: int | None = None
     end: int | None = None  # not included
@@ -39,7 +39,7 @@ class Window:
 
 
 class GoneError(Exception):
-    """The log does not have the next offset any more."""
+    """The next offset is not in the log any more."""
 
 
 def by_partition(consumer: KafkaConsumer, given: argparse.Namespace) -> Iterator[Shown]:
@@ -66,14 +66,16 @@ def polled(consumer: KafkaConsumer, most: int = POLLED) -> Iterator[Shown]:
 
 
 def _logs(consumer: KafkaConsumer, given: argparse.Namespace, archive: Archive | None) -> dict[int, Span]:
-    """What the log has of each partition; nothing, where only the archive knows of it."""
+    """The offsets in the log of each partition; an empty span if only the archive has the partition."""
     known = consumer.partitions_for_topic(given.topic) if given.topic in consumer.topics() else set()
     logs = _bounds(consumer, given.topic, sorted(known or ()))
     if archive is not None and given.include_deleted:
         logs = {index: Span(0, 0) for topic, index in sorted(archive.covered) if topic == given.topic} | logs
     chosen = {index: log for index, log in logs.items() if not given.partition or index in given.partition}
     if not chosen:
-        raise CommandError(f"there is no {given.topic}" + (" with such partitions" if logs else ""))
+        raise CommandError(
+            f"topic {given.topic} does not exist" + (" or does not have these partitions" if logs else "")
+        )
     return chosen
 
 
@@ -87,7 +89,7 @@ def _bounds(consumer: KafkaConsumer, topic: str, partitions: Iterable[int]) -> d
 
 # -- up to now ---------------------------------------------------------------------------------------------------------
 class _History:
-    """What there is of a partition up to now."""
+    """The records of a partition up to the present end of its log."""
 
     def __init__(
         self, consumer: KafkaConsumer, given: argparse.Namespace, archive: Archive | None, partition: int, log: Span
@@ -97,12 +99,12 @@ class _History:
         self._archive = archive
         self._place = given.topic, partition
         self._log = log
-        self._told = 0
+        self._reported = 0
         covered = self._covered()
         if log.end and covered and covered[-1].end > log.end:
-            told = f"the archive goes on to {covered[-1].end}, and the log ends at {log.end}: was it created anew?"
-            _say(f"{self._name}: {told}")
-        self._at = self._first()  # what comes next
+            warning = f"the archive ends at {covered[-1].end}, but the log ends at {log.end}: was the topic deleted and created again?"
+            _warn(f"{self._name}: {warning}")
+        self._at = self._first()  # the next offset
         self._end = max([log.end, *(span.end for span in covered)])
 
     @property
@@ -117,7 +119,7 @@ class _History:
             joined = joining.join(self._covered(), self._log, Span(self._at, self._end))
             parts = sorted((*joined.archived, *joined.live), key=lambda span: span.start)
             part = parts[0] if parts else Span(self._end, self._end)
-            self._tell(span for span in joined.missing if span.start < part.start)
+            self._report(span for span in joined.missing if span.start < part.start)
             self._at = part.start
             try:
                 for record in self._archived(part) if part in joined.archived else self._live(part):
@@ -128,7 +130,7 @@ class _History:
                 self._look_again()
                 if self._log.start <= self._at < self._log.end:
                     raise CommandError(
-                        f"{self._name} has no offset {self._at} any more: was it created anew?"
+                        f"{self._name} no longer has offset {self._at}: was the topic deleted and created again?"
                     ) from None
             except reader.MissingFileError as error:
                 self._look_again()
@@ -142,7 +144,7 @@ class _History:
             yield Shown(each.topic, each.partition, each.offset, each.timestamp, each.key, each.value, each.headers)
 
     def _live(self, span: Span) -> Iterator[Shown]:
-        """The log's records of these offsets. Its end may be a place that no record has: positions count, not records."""
+        """The log's records with these offsets. The last offset may have no record, so the consumer's position decides when to stop."""
         from kafka import TopicPartition
         from kafka.errors import OffsetOutOfRangeError
 
@@ -162,7 +164,7 @@ class _History:
                 raise GoneError
 
     def _look_again(self) -> None:
-        """The archive may have more by now, and the log less."""
+        """Open both again: the archive may have more by now, and the log less."""
         topic, partition = self._place
         if self._given.from_snapshot:
             self._archive = reader.load(self._given.from_snapshot)
@@ -172,11 +174,11 @@ class _History:
         now = _bounds(self._consumer, topic, [partition])[partition]
         self._log = Span(now.start, max(now.start, self._log.end))
 
-    def _tell(self, missing: Iterable[Span]) -> None:
+    def _report(self, missing: Iterable[Span]) -> None:
         for span in missing:
-            self._told += 1
-            if self._told <= MISSING_TOLD:
-                _tell_missing(self._name, span, "neither archived nor" if self._given.from_snapshot else "not")
+            self._reported += 1
+            if self._reported <= MISSING_REPORTED:
+                _report_missing(self._name, span, "neither archived nor" if self._given.from_snapshot else "not")
 
     def _first(self) -> int:
         """The offset to begin with."""
@@ -194,11 +196,11 @@ class _History:
         return end
 
 
-def _tell_missing(name: str, span: Span, where: str) -> None:
-    _say(f"{name}: offsets {span.start} to {span.end - 1} are {where} in the log any more")
+def _report_missing(name: str, span: Span, where: str) -> None:
+    _warn(f"{name}: offsets {span.start} to {span.end - 1} are {where} in the log any more")
 
 
-def _say(text: str) -> None:
+def _warn(text: str) -> None:
     print(f"kompat: {text}", file=sys.stderr)  # noqa: T201
 
 
@@ -227,9 +229,9 @@ def _tail(consumer: KafkaConsumer, topic: str, ends: Mapping[int, int]) -> Itera
 
 
 def _skip_deleted(consumer: KafkaConsumer) -> None:
-    """Retention was faster: go on with what is left."""
+    """Continue at the start of the log after retention has deleted the next offset."""
     for place, start in consumer.beginning_offsets(list(consumer.assignment())).items():
         at = consumer.position(place)
         if at < start:
-            _tell_missing(f"{place.topic}/{place.partition}", Span(at, start), "not")
+            _report_missing(f"{place.topic}/{place.partition}", Span(at, start), "not")
             consumer.seek(place, start)

@@ -1,4 +1,4 @@
-"""A data directory that no broker works in, for looking at: nothing in it changes."""
+"""Reads a data directory that no broker uses. Nothing in it changes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from uuid import UUID
 from kompat._native import whole_batches
 from kompat.cli.command import CommandError
 from kompat.errors import DamagedData, KafkaError
-from kompat.log import keys
 from kompat.log.checkpoint import LogState
 from kompat.log.checkpoint import load as load_checkpoint
-from kompat.log.database import FAMILIES, translated
-from kompat.log.valuelog import file_name
+from kompat.log.storage import keys
+from kompat.log.storage.database import FAMILIES, translated
+from kompat.log.storage.valuelog import file_name
 from kompat.protocol.records import BatchHeader, iterate, read_header
 from kompat.types import LogId
 
 METADATA: Final = LogId(UUID(int=1), 0)
 METADATA_NAME: Final = "__cluster_metadata"
 KEYS_AT_ONCE: Final = 10_000
-FURTHEST: Final = 1 << 40  # offsets that are looked through for the end of a damaged block
+FURTHEST: Final = 1 << 40  # offsets that are searched for the end of a damaged block
 _HEADER_BYTES: Final = 61
 
 
 class Found(NamedTuple):
-    """A batch, as the database tells of it, and its bytes where they are."""
+    """A batch: its entry in the database, and its bytes if they can be read."""
 
     base_offset: int
     head: keys.Head
     content: bytes | None
-    where: str  # `db`, or the file and the place in it
+    where: str  # `db`, or the file and the position in it
     fault: str | None  # what is wrong with it
 
     @property
@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A partition, by the name of its topic; an id, where no topic has it any more."""
+    """A partition by the name of its topic, or by the topic id if the topic does not exist any more."""
 
     log: LogId
     topic: str
@@ -57,7 +57,7 @@ class Named:
 
 
 def holder(directory: str) -> str | None:
-    """The process that works there; None: none does."""
+    """The process that uses the directory; None if there is none."""
     path = os.path.join(directory, "lock")
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -73,19 +73,21 @@ def holder(directory: str) -> str | None:
 
 
 class DataDirectory:
-    """Used as a context manager. Raises CommandError where there is nothing to read, or somebody else works there."""
+    """A context manager. Raises CommandError if there is no data, or if a broker uses the directory."""
 
     def __init__(self, directory: str, *, is_strict: bool = False) -> None:
-        """`is_strict`: a write-ahead log that is damaged before its end is an error, as for a broker that was not cut
-        short with its machine; else what comes before the damage is read."""
+        """`is_strict`: a write-ahead log that is damaged before its end is an error, as for a broker whose machine has not
+        crashed; otherwise it is read up to the damage."""
         self.directory = directory
         self._database_path = os.path.join(directory, "db")
         if not os.path.isdir(self._database_path):
-            raise CommandError(f"{directory} is no data directory of a broker: it has no db in it")
+            raise CommandError(f"{directory} is not the data directory of a broker: it has no db directory")
         process = holder(directory)
         if process is not None:
-            raise CommandError(f"a broker works in {directory} (process {process}): stop it, or give a copy")
-        self._scratch = tempfile.TemporaryDirectory(prefix="kompat-")  # RocksDB has to write its own log somewhere
+            raise CommandError(
+                f"a broker uses {directory} (process {process}): stop it, or use a copy of the directory"
+            )
+        self._scratch = tempfile.TemporaryDirectory(prefix="kompat-")  # for RocksDB's own log
         try:
             self._db = _open(self._database_path, self._scratch.name, is_strict=is_strict)
             self._families = {name: self._db.get_column_family(name) for name in FAMILIES}
@@ -118,7 +120,7 @@ class DataDirectory:
         self._checked(iterator)
 
     def read_all(self) -> Iterator[int]:
-        """Every block of every table, so that one that is damaged is found: how many keys there have been so far, now and then."""
+        """Read every block of every table to find damaged ones. Yields the number of keys so far, now and then."""
         count = 0
         for family in (self._db, *self._families.values()):
             iterator = family.iter()
@@ -132,7 +134,7 @@ class DataDirectory:
         yield count
 
     def partitions(self) -> list[Named]:
-        """Every log, by name."""
+        """All partitions, by name."""
         found = [self._named(log) for log in self.logs()]
         return sorted(found, key=lambda each: (each.topic, each.partition))
 
@@ -140,7 +142,7 @@ class DataDirectory:
         for each in self.partitions():
             if (each.topic, each.partition) == (topic, partition):
                 return each
-        raise CommandError(f"{self.directory} has nothing of {topic}/{partition}")
+        raise CommandError(f"{self.directory} has no data of {topic}/{partition}")
 
     def _named(self, log: LogId) -> Named:
         if self._names is None:
@@ -148,7 +150,7 @@ class DataDirectory:
         return Named(log=log, topic=self._names.get(log.topic_id, log.topic_id.hex), partition=log.partition)
 
     def _topic_names(self) -> dict[UUID, str]:
-        """As the metadata has them: its snapshot, and what came after it. Names of deleted topics are kept, too."""
+        """Topic names of the cluster metadata: its snapshot, and the records after it. Names of deleted topics are kept, too."""
         from kompat.cluster.records import ClusterCodec, TopicCreated
         from kompat.coordination.snapshots import Snapshots
 
@@ -162,9 +164,9 @@ class DataDirectory:
             raise CommandError(str(error)) from None
         return {record.topic.id: record.topic.name for record in records if isinstance(record, TopicCreated)}
 
-    # -- what is in them -------------------------------------------------------------------------------------------
+    # -- batches and states ----------------------------------------------------------------------------------------
     def batches(self, log: LogId, offset: int = 0) -> Iterator[Found]:
-        """From the one that holds an offset on."""
+        """The batches, beginning with the one that has the offset."""
         family = self._families["batches"]
         iterator = family.iter()
         prefix = log.key
@@ -184,7 +186,7 @@ class DataDirectory:
             yield from self.batches(log, damaged.head.last_offset + 1)
 
     def _damaged_block(self, prefix: bytes, offset: int, fault: str) -> Found:
-        """A block of the database holds many small batches. Raises CommandError where all that follows is damaged."""
+        """A damaged block, which may have many small batches. Raises CommandError if everything after it is damaged, too."""
         bad, step = offset, 1
         while not self._is_readable(prefix, bad + step):
             bad, step = bad + step, 2 * step
@@ -226,7 +228,7 @@ class DataDirectory:
         self._checked(iterator)
 
     def checkpoint(self, log: LogId) -> LogState | None:
-        """What the partition knew of itself when it last wrote that down. Raises DamagedData."""
+        """The last checkpoint of the partition's state. Raises DamagedData."""
         return load_checkpoint(_States(self, log))  # type: ignore[arg-type]
 
     def _checked(self, iterator: Any) -> None:
@@ -237,7 +239,7 @@ class DataDirectory:
 
 
 class _States:
-    """As much of a partition's store as reading states takes."""
+    """The part of a partition's store that reading states needs."""
 
     def __init__(self, directory: DataDirectory, log: LogId) -> None:
         self._directory = directory
@@ -251,7 +253,7 @@ class _States:
 
 
 def _fault(iterator: Any) -> str | None:
-    """Why an iterator has ended; None: there is no more."""
+    """The error that ended an iterator; None if it is at its end."""
     try:
         iterator.status()
     except Exception as error:  # noqa: BLE001 - RocksDB has no other
@@ -260,23 +262,23 @@ def _fault(iterator: Any) -> str | None:
 
 
 def fault_of(content: bytes | None, base: int, head: keys.Head) -> str | None:
-    """What contradicts what in a batch."""
+    """What is wrong with a batch; None if it is consistent."""
     if content is None:
-        return "its bytes are not where the database says"
+        return "its bytes are missing from the value log"
     if len(content) != head.size or len(content) < _HEADER_BYTES:
-        return f"it has {len(content)} bytes, and should have {head.size}"
+        return f"it has {len(content)} bytes instead of {head.size}"
     header = read_header(content)
     if header.base_offset != base or header.last_offset != head.last_offset:
-        return f"it says that it is {header.base_offset} to {header.last_offset}, and is filed as {base} to {head.last_offset}"
+        return f"its header has offsets {header.base_offset} to {header.last_offset}, but the index has {base} to {head.last_offset}"
     if whole_batches(content) != len(content):
-        return "its bytes are not what its checksum says"
-    try:  # as a reader does: offsets may be missing, where records were compacted away or wait for their time
+        return "its checksum is wrong"
+    try:  # as a reader does it: compacted or delayed records leave gaps in the offsets
         offsets = [record.offset for record in iterate(content)] if header.record_count else []
     except KafkaError as error:
         return str(error)
     is_rising = all(one < other for one, other in pairwise(offsets))
     if offsets and not (is_rising and base <= offsets[0] and offsets[-1] <= head.last_offset):
-        return f"its records have offsets {offsets[0]} to {offsets[-1]}, and should have {base} to {head.last_offset}"
+        return f"its records have offsets {offsets[0]} to {offsets[-1]} instead of {base} to {head.last_offset}"
     return None
 
 

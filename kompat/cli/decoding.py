@@ -1,4 +1,4 @@
-"""Records of the broker's own topics, in words. Pure."""
+"""Decodes the records of internal topics. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from kompat.errors import DamagedData
 from kompat.protocol.records import Record
 
 HIDDEN: Final = "(hidden)"
-_SECRETS: Final = frozenset({"stored_key", "server_key"})
+_SECRETS: Final = frozenset({"stored_key", "server_key", "secret"})
+_SECRET_KINDS: Final = frozenset({b"scram", b"scram-stand-ins"})
+_METADATA: Final = "__cluster_metadata"
 _Reader = Callable[[bytes, bytes | None], Any]
 
 
 def decoded(topic: str, record: Record) -> dict[str, Any] | None:
-    """What a record says; None where its topic is a user's, or nothing is known of its kind."""
+    """The decoded record; None if its topic is not internal, or its type is unknown."""
     reader = _READERS.get(topic)
     if reader is None or record.key is None:
         return None
@@ -28,12 +30,19 @@ def decoded(topic: str, record: Record) -> dict[str, Any] | None:
         return {"damaged": str(error)}
     if found is None:
         return None
-    told = plain(found)
-    return {"kind": type(found).__name__, **(told if isinstance(told, dict) else {"value": told})}
+    fields = plain(found)
+    return {"kind": type(found).__name__, **(fields if isinstance(fields, dict) else {"value": fields})}
+
+
+def without_secrets(topic: str, record: Record) -> Record:
+    """The record without a value that has secrets, so that they are not printed."""
+    if topic == _METADATA and record.key in _SECRET_KINDS:
+        return dataclasses.replace(record, value=HIDDEN.encode())
+    return record
 
 
 def plain(value: Any) -> Any:
-    """As JSON can have it."""
+    """The value as JSON types."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         found = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
         return {name: HIDDEN if name in _SECRETS else plain(each) for name, each in found.items()}
@@ -81,11 +90,11 @@ def _traces() -> _Reader:
 
 
 class _Event(dict[str, Any]):
-    """A trace's event is JSON already."""
+    """A trace event, which is JSON already."""
 
 
 _READERS: Final[dict[str, Callable[[], _Reader]]] = {
-    "__cluster_metadata": _cluster,
+    _METADATA: _cluster,
     "__consumer_offsets": _offsets,
     "__transaction_state": _transactions,
     "__share_group_state": _shares,

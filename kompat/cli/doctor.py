@@ -1,4 +1,4 @@
-"""`kompat doctor`: what is wrong, and what to do about it."""
+"""`kompat doctor`: find problems, and advise what to do about them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def add(commands: Parsers, summary: str) -> None:
         "doctor",
         summary,
         description=(
-            "Without a directory: look at a running broker and its cluster. With one: check the data of a broker that does "
-            "not run, every batch of it; nothing is changed. It ends with 0 where nothing is wrong, else with 1."
+            "Without a directory, check a running broker and its cluster. With a directory, check every batch in the data "
+            "directory of a stopped broker, without changing it. The exit status is 0 if there is no problem, else 1."
         ),
         examples=[
             "kompat doctor",
@@ -26,8 +26,10 @@ def add(commands: Parsers, summary: str) -> None:
             "kompat doctor ./kompat-data",
         ],
     )
-    parser.add_argument("directory", nargs="?", metavar="DIR", help="a data directory, in place of a running broker")
-    parser.add_argument("--no-http", action="store_true", help="do not look for the HTTP door")
+    parser.add_argument(
+        "directory", nargs="?", metavar="DIR", help="data directory to check, instead of a running broker"
+    )
+    parser.add_argument("--no-http", action="store_true", help="do not check the HTTP port")
     add_json(parser)
     add_kafka(parser)
     add_http(parser, with_secrets=False)
@@ -65,4 +67,4 @@ def _sum_up(output: Output, found: list[Finding]) -> None:
     wrong = sum(each.level is Level.WRONG for each in found)
     warned = sum(each.level is Level.WARNING for each in found)
     output.line()
-    output.line(f"{wrong} wrong, {warned} to look at" if wrong or warned else "Everything is fine.")
+    output.line(f"{wrong} errors, {warned} warnings" if wrong or warned else "There are no problems.")

@@ -1,4 +1,4 @@
-"""The doctor's look at a data directory. Nothing in it changes."""
+"""The doctor's checks of a data directory. Nothing in it changes."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ from kompat.cli.progress import Progress
 from kompat.errors import DamagedData
 
 FORMAT: Final = "kompat log store, format 1"
-RESERVE: Final = 64 << 20  # kompat.disk.reserve.bytes by default
+RESERVE: Final = 64 << 20  # the default of kompat.disk.reserve.bytes
 COMFORT: Final = 1 << 30
 ENOUGH_FILES: Final = 4096
 DAY_MS: Final = 86_400_000
-OLDEST_CLOCK_MS: Final = 1_735_689_600_000  # 2025: a clock before that was never set
-TOLD: Final = 5
+OLDEST_CLOCK_MS: Final = 1_735_689_600_000  # 2025: an earlier clock was never set
+MOST_NAMED: Final = 5
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def examine(directory: str) -> Iterator[Finding]:
-    """In the order in which it makes sense to mend things."""
+    """Findings in the order in which to fix them."""
     path = Path(directory)
     if not path.is_dir():
-        yield wrong("directory", f"{directory} is not there", "give the directory that --data (log.dirs) names")
+        yield wrong("directory", f"{directory} does not exist", "give the directory of --data (log.dirs)")
         return
     access = _access(path)
     yield access
-    if "cannot be read" in access.found:
-        return  # what else is wrong, its owner can tell
+    if "is not readable" in access.found:
+        return  # only its owner can check the rest
     yield from _disk(path)
     yield from _file_limit()
     yield _clock()
     if not (path / "db").is_dir():
         yield wrong(
-            "database", "there is no db in it", "that is no data directory of kompat, or it has lost its database"
+            "database", "it has no db directory", "this is not a data directory of kompat, or its database was removed"
         )
         return
     yield _format(path)
     process = holder(directory)
     if process is not None:
-        yield fine("lock", f"a broker works here (process {process})")
+        yield fine("lock", f"a broker uses it (process {process})")
         yield warning(
             "contents",
-            "they cannot be checked while it does",
-            "stop it, or check a copy; `kompat doctor` without a directory looks at the running broker",
+            "the data cannot be checked while a broker uses it",
+            "stop the broker, or check a copy; `kompat doctor` without a directory checks the running broker",
         )
         return
-    yield fine("lock", "no broker works here")
+    yield fine("lock", "no broker uses it")
     ending = _ending(path)
     yield ending
     yield from _write_ahead_log(path)
     yield from _contents(directory, is_strict=ending.level is Level.FINE)
 
 
-# -- around it ---------------------------------------------------------------------------------------------------------
+# -- the environment ---------------------------------------------------------------------------------------------------
 def _access(path: Path) -> Finding:
-    """Of what a broker opens first. What lies in a directory that cannot be entered is not even looked for."""
+    """Check access to what a broker opens first. A directory without access hides what is in it, so the checks end there."""
     known = [path, path / "db", path / "values", path / "lock", path / "db" / "FORMAT"]
     there = [each for each in known if os.path.lexists(each)]
-    for mode, word in ((os.R_OK, "read"), (os.W_OK, "written")):
+    for mode, word in ((os.R_OK, "readable"), (os.W_OK, "writable")):
         for each in there:
             if not os.access(each, mode | os.X_OK if each.is_dir() else mode):
-                return wrong("permissions", f"{each} cannot be {word} by this user", _own(path))
-    return fine("permissions", "it can be written by this user")
+                return wrong("permissions", f"{each} is not {word} by this user", _own(path))
+    return fine("permissions", "it is writable by this user")
 
 
 def _own(path: Path) -> str:
@@ -82,23 +82,25 @@ def _disk(path: Path) -> Iterator[Finding]:
     yield room("", usage.free, usage.total)
     nodes = os.statvfs(path)
     if nodes.f_files and nodes.f_favail * 100 < nodes.f_files:
-        yield warning("inodes", f"{nodes.f_favail} of {nodes.f_files} free", "a segment is a file: remove small files")
+        yield warning(
+            "inodes", f"{nodes.f_favail} of {nodes.f_files} free", "every segment is a file: remove other small files"
+        )
 
 
 def room(whose: str, free: int, total: int, reserve: int = RESERVE) -> Finding:
-    told = f"{whose}{size_text(free)} of {size_text(total)} free"
+    space = f"{whose}{size_text(free)} of {size_text(total)} free"
     if free < reserve:
         limit = f"below kompat.disk.reserve.bytes ({size_text(reserve)}) writes are refused"
-        return wrong("disk", told, f"{limit}: make room, or shorten retention")
+        return wrong("disk", space, f"{limit}: free some space, or shorten the retention")
     if free < COMFORT:
-        return warning("disk", told, "make room soon, or shorten retention")
-    return fine("disk", told)
+        return warning("disk", space, "free some space soon, or shorten the retention")
+    return fine("disk", space)
 
 
 def _file_limit() -> Iterator[Finding]:
     try:
         import resource
-    except ImportError:  # there is no such limit on Windows
+    except ImportError:  # Windows has no such limit
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most != resource.RLIM_INFINITY and most < ENOUGH_FILES:
@@ -112,22 +114,22 @@ def _file_limit() -> Iterator[Finding]:
 def _clock() -> Finding:
     now = time.time_ns() // 1_000_000
     if now < OLDEST_CLOCK_MS:
-        return wrong("clock", f"it is {time_text(now)}", "set the clock: retention and delays go by it")
+        return wrong("clock", f"it is {time_text(now)}", "set the clock: retention and delays depend on it")
     return fine("clock", f"it is {time_text(now)}")
 
 
-# -- in it -------------------------------------------------------------------------------------------------------------
+# -- the data ----------------------------------------------------------------------------------------------------------
 def _format(path: Path) -> Finding:
     try:
         found = (path / "db" / "FORMAT").read_text(encoding="ascii").strip()
     except FileNotFoundError:
         return warning(
-            "format", "there is no FORMAT file", "a start that was cut short leaves none: the next writes it"
+            "format", "there is no FORMAT file", "an interrupted first start leaves none; the next start writes it"
         )
     except (OSError, UnicodeDecodeError) as error:
-        return wrong("format", f"FORMAT cannot be read: {error}", "restore the directory from a copy")
+        return wrong("format", f"FORMAT cannot be read: {error}", "restore the directory from a backup")
     if found != FORMAT:
-        return wrong("format", f"it is {found!r}", "another version of kompat wrote it: use that one")
+        return wrong("format", f"it is {found!r}", "another version of kompat wrote it: use that version")
     return fine("format", found)
 
 
@@ -135,29 +137,29 @@ def _ending(path: Path) -> Finding:
     try:
         left = (path / "running").read_text(encoding="ascii")
     except FileNotFoundError:
-        return fine("last end", "it was closed in good order")
+        return fine("last shutdown", "the broker was shut down cleanly")
     try:
         is_same_boot = left == BOOT_ID.read_text(encoding="ascii")
     except OSError:
         is_same_boot = False
     if is_same_boot:
-        return fine("last end", "the broker was killed; nothing acknowledged is lost by that")
+        return fine("last shutdown", "the broker was killed; no acknowledged record is lost")
     return warning(
-        "last end",
-        "the machine stopped while a broker worked here, or this is a copy from another machine",
-        "the next start checks the ends of all logs; what was not synced may be lost (kompat.fsync)",
+        "last shutdown",
+        "the machine stopped while a broker was running, or this is a copy from another machine",
+        "the next start checks the ends of all logs; data that was not flushed to the disk may be lost (kompat.fsync)",
     )
 
 
 def _write_ahead_log(path: Path) -> Iterator[Finding]:
     names = os.listdir(path / "db")
     if "CURRENT" not in names:
-        yield wrong("database", "CURRENT is missing", "restore the directory from a copy")
+        yield wrong("database", "CURRENT is missing", "restore the directory from a backup")
     elif (path / "running").exists() and not any(name.endswith(".log") for name in names):
         yield wrong(
             "database",
             "its write-ahead log is missing",
-            "what was written last is gone: restore the directory from a copy",
+            "the last writes are lost: restore the directory from a backup",
         )
 
 
@@ -168,7 +170,9 @@ def _contents(directory: str, *, is_strict: bool) -> Iterator[Finding]:
             yield from _logs(data)
     except CommandError as error:
         is_closed = "Permission denied" in str(error)
-        yield wrong("database", str(error), _own(Path(directory)) if is_closed else "restore the directory from a copy")
+        yield wrong(
+            "database", str(error), _own(Path(directory)) if is_closed else "restore the directory from a backup"
+        )
 
 
 def _keys(data: DataDirectory) -> Finding:
@@ -177,12 +181,12 @@ def _keys(data: DataDirectory) -> Finding:
             for count in data.read_all():
                 progress.to(count)
     except CommandError as error:
-        return wrong("database", str(error), "restore the directory from a copy")
-    return fine("database", f"it opens, and all of its {count} keys can be read")
+        return wrong("database", str(error), "restore the directory from a backup")
+    return fine("database", f"it can be opened, and all of its {count} keys are readable")
 
 
 def _logs(data: DataDirectory) -> Iterator[Finding]:
-    """Every batch of every partition: whole, in order, and what its checksum says."""
+    """Check that all batches of all partitions are complete, in order, and match their checksums."""
     partitions = data.partitions()
     batches = size = newest = 0
     faults: list[str] = []
@@ -202,9 +206,9 @@ def _logs(data: DataDirectory) -> Iterator[Finding]:
             except DamagedData as error:
                 faults.append(f"{named}: {error}")
             progress.add()
-    yield from _told(faults)
+    yield from _damaged(faults)
     if not faults:
-        yield fine("records", f"{batches} batches of {len(partitions)} partitions are whole ({size_text(size)})")
+        yield fine("records", f"{batches} batches of {len(partitions)} partitions are intact ({size_text(size)})")
     yield _newest(newest)
 
 
@@ -213,22 +217,24 @@ def _span(batch: Found) -> str:
     return f"{first}" if first == last else f"{first} to {last}"
 
 
-def _told(faults: list[str]) -> Iterator[Finding]:
-    advice = "restore the directory from a copy, or let the partition's other replicas have it: reassign it"
-    for each in faults[:TOLD]:
+def _damaged(faults: list[str]) -> Iterator[Finding]:
+    advice = (
+        "restore the directory from a backup, or reassign the partition so that it is copied from its other replicas"
+    )
+    for each in faults[:MOST_NAMED]:
         yield wrong("damage", each, advice)
-    if len(faults) > TOLD:
-        yield wrong("damage", f"{len(faults) - TOLD} more batches", advice)
+    if len(faults) > MOST_NAMED:
+        yield wrong("damage", f"{len(faults) - MOST_NAMED} more batches", advice)
 
 
 def _newest(timestamp: int) -> Finding:
-    """Records from the future keep segments from being removed, and tell of clocks that were wrong."""
+    """Timestamps in the future keep retention from deleting records, and are a sign of wrong clocks."""
     now = time.time_ns() // 1_000_000
     if timestamp > now + DAY_MS:
         return warning(
             "timestamps",
             f"the newest record is of {time_text(timestamp)}",
-            "was a clock wrong? such records stay longer",
+            "a clock may have been wrong; retention keeps such records longer",
         )
     return fine(
         "timestamps", f"the newest record is of {time_text(timestamp)}" if timestamp else "there are no records"

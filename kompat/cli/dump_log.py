@@ -1,4 +1,4 @@
-"""`kompat dump-log`: what is in the data directory of a broker that does not run. Nothing in it changes."""
+"""`kompat dump-log`: print the data directory of a stopped broker. Nothing in it changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from kompat.cli.arguments import Place, count, partition
 from kompat.cli.command import FAILED, Parsers, add_json, declare, runs
 from kompat.cli.data_dir import DataDirectory, Found, Named
-from kompat.cli.decoding import decoded
+from kompat.cli.decoding import decoded, without_secrets
 from kompat.cli.formats import Shown, as_line, fields
 from kompat.cli.output import Column, Output, output_of, size_text, time_text
 from kompat.cli.progress import Progress
@@ -35,9 +35,9 @@ def add(commands: Parsers, summary: str) -> None:
         "dump-log",
         summary,
         description=(
-            "Print what is in the data directory of a broker that does not run, or in a copy of one: its partitions, or "
-            "the batches and records of one. Nothing is changed. Records of the broker's own topics are told in words. "
-            "It ends with 1 where something is damaged."
+            "Print the partitions in the data directory of a stopped broker (or in a copy of it), or the batches and records of "
+            "one partition. The directory is not changed. Records of internal topics are decoded. The exit status is 1 if a "
+            "batch is damaged."
         ),
         examples=[
             "kompat dump-log ./kompat-data",
@@ -49,12 +49,18 @@ def add(commands: Parsers, summary: str) -> None:
     )
     parser.add_argument("data", metavar="DIR", help="the data directory")
     parser.add_argument(
-        "partition", nargs="?", type=partition, metavar="TOPIC/PARTITION", help="all are listed without"
+        "partition",
+        nargs="?",
+        type=partition,
+        metavar="TOPIC/PARTITION",
+        help="partition to print (default: list all partitions)",
     )
-    parser.add_argument("--offset", type=int, default=0, metavar="N", help="from the batch that has it")
-    parser.add_argument("--max", type=count, metavar="N", help="at most so many batches")
-    parser.add_argument("--batches", action="store_true", help="without their records")
-    parser.add_argument("--undecoded", action="store_true", help="the broker's own records as the bytes that they are")
+    parser.add_argument("--offset", type=int, default=0, metavar="N", help="start at the batch with this offset")
+    parser.add_argument("--max", type=count, metavar="N", help="maximum number of batches")
+    parser.add_argument("--batches", action="store_true", help="print batches without their records")
+    parser.add_argument(
+        "--undecoded", action="store_true", help="print records of internal topics without decoding them"
+    )
     add_json(parser)
     runs(parser, _dump)
 
@@ -67,7 +73,7 @@ def _dump(given: argparse.Namespace) -> int:
         return _print(data, data.partition(*given.partition[:2]), given, output)
 
 
-# -- all of them -------------------------------------------------------------------------------------------------------
+# -- all partitions ----------------------------------------------------------------------------------------------------
 def _list(data: DataDirectory, output: Output) -> int:
     partitions = data.partitions()
     with Progress("reading", len(partitions)) as progress:
@@ -80,7 +86,7 @@ def _list(data: DataDirectory, output: Output) -> int:
 
 
 def summary_of(data: DataDirectory, named: Named) -> dict[str, Any]:
-    """A partition, with all of its batches looked at."""
+    """The summary of a partition, after reading all of its batches."""
     number = size = damaged = 0
     start, end = None, None
     for batch in data.batches(named.log):
@@ -107,24 +113,24 @@ def summary_of(data: DataDirectory, named: Named) -> dict[str, Any]:
     }
 
 
-# -- one of them -------------------------------------------------------------------------------------------------------
+# -- one partition -----------------------------------------------------------------------------------------------------
 def _print(data: DataDirectory, named: Named, given: argparse.Namespace, output: Output) -> int:
     status = 0
     for batch in islice(data.batches(named.log, given.offset), given.max):
-        told = told_of(batch)
+        header = described(batch)
         status = FAILED if batch.fault else status
         records = [] if given.batches else list(_records(named, batch, decodes=not given.undecoded))
         if output.is_json:
-            output.line(json.dumps({**told, **({} if given.batches else {"records": records})}, ensure_ascii=False))
+            output.line(json.dumps({**header, **({} if given.batches else {"records": records})}, ensure_ascii=False))
             continue
-        output.line(_line(told))
+        output.line(_line(header))
         for record in records:
             output.line(f"  {_record_line(Place(named.topic, named.partition), record)}")
     return status
 
 
-def told_of(batch: Found) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def described(batch: Found) -> dict[str, Any]:
+    found: dict[str, Any] = {
         "baseOffset": batch.base_offset,
         "lastOffset": batch.head.last_offset,
         "position": batch.head.position,
@@ -134,11 +140,11 @@ def told_of(batch: Found) -> dict[str, Any]:
     }
     header = batch.header
     if header is not None:
-        told |= _header(header)
+        found |= _header(header)
         if header.is_control and batch.content is not None and batch.fault is None and header.record_count:
             kind = control_type(batch.content)
-            told["control"] = kind.name if kind is not None else "OTHER"
-    return told | ({"fault": batch.fault} if batch.fault else {})
+            found["control"] = kind.name if kind is not None else "OTHER"
+    return found | ({"fault": batch.fault} if batch.fault else {})
 
 
 def _header(header: BatchHeader) -> dict[str, Any]:
@@ -164,9 +170,9 @@ def _codec(number: int) -> str:
         return str(number)
 
 
-def _line(told: dict[str, Any]) -> str:
-    shown = {name: value for name, value in told.items() if value is not None and value is not False and value != -1}
-    shown["maxTimestamp"] = time_text(told["maxTimestamp"])
+def _line(batch: dict[str, Any]) -> str:
+    shown = {name: value for name, value in batch.items() if value is not None and value is not False and value != -1}
+    shown["maxTimestamp"] = time_text(batch["maxTimestamp"])
     return "batch " + " ".join(f"{name}={value}" for name, value in shown.items())
 
 
@@ -176,11 +182,12 @@ def _records(named: Named, batch: Found, *, decodes: bool) -> Iterator[dict[str,
         return
     try:
         records = list(iterate(batch.content))
-    except KafkaError:  # the batch's line tells what is wrong
+    except KafkaError:  # the batch's line has the fault
         return
     for each in records:
-        shown = Shown(named.topic, named.partition, each.offset, each.timestamp, each.key, each.value, each.headers)
         words = decoded(named.topic, each) if decodes and not header.is_control else None
+        bare = without_secrets(named.topic, each)
+        shown = Shown(named.topic, named.partition, each.offset, each.timestamp, each.key, bare.value, each.headers)
         yield {**fields(shown), **({"decoded": words} if words is not None else {})}
 
 

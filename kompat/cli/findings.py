@@ -1,4 +1,4 @@
-"""What a doctor finds: what was looked at, what is wrong, and what to do. Pure."""
+"""The doctor's findings: the subject, the problem, and the advice. Pure."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Finding:
 
     @property
     def row(self) -> dict[str, str]:
-        told = {"level": self.level.value, "about": self.about, "found": self.found}
-        return told | ({"advice": self.advice} if self.advice else {})
+        shown = {"level": self.level.value, "about": self.about, "found": self.found}
+        return shown | ({"advice": self.advice} if self.advice else {})
 
 
 def fine(about: str, found: str) -> Finding:

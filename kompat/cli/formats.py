@@ -1,4 +1,4 @@
-"""Records as lines. Pure."""
+"""Formats of printed records. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Format = Callable[["Shown"], bytes]
 
 
 class Shown(NamedTuple):
-    """A record, as commands print it."""
+    """A record that commands print."""
 
     topic: str
     partition: int
@@ -33,24 +33,24 @@ class Shown(NamedTuple):
 
 
 def as_value(record: Shown) -> bytes:
-    """Its bytes, as they are."""
+    """The bytes of the value."""
     return NULL.encode() if record.value is None else record.value
 
 
 def as_keyed(record: Shown) -> bytes:
-    """Key and value, as they are, with a tab between them: what `produce --key-separator` takes."""
+    """The bytes of key and value with a tab between them, for `produce --key-separator`."""
     return (NULL.encode() if record.key is None else record.key) + b"\t" + as_value(record)
 
 
 def as_line(record: Shown) -> bytes:
-    """For eyes: where it is, when it was, and what it says. Bytes that are no text do nothing to the terminal."""
+    """A line for people: position, timestamp, key and value. Bytes that are not text are escaped."""
     key = f"{text(record.key)}: " if record.key is not None else ""
     headers = "".join(f" {printable(name)}={text(value)}" for name, value in record.headers)
     return f"{record.place} {time_text(record.timestamp)} {key}{text(record.value)}{headers}".encode()
 
 
 def as_json(record: Shown) -> bytes:
-    """For programs: bytes that are not UTF-8 are base64, and a field says so."""
+    """JSON for programs: bytes that are not UTF-8 are base64, and a field says so."""
     return json.dumps(fields(record), ensure_ascii=False).encode()
 
 
@@ -83,12 +83,14 @@ FORMATS: Final[dict[str, Format]] = {"value": as_value, "keyed": as_keyed, "line
 
 
 def format_named(name: str) -> Format:
-    """One of the above, or a template as in '{offset} {key} {value}'."""
+    """One of the formats above, or a template as in '{offset} {key} {value}'."""
     if name in FORMATS:
         return FORMATS[name]
     if "{" not in name:
         known = ", ".join(FORMATS)
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {known}, nor a template as in '{{key}} {{value}}'")
+        raise argparse.ArgumentTypeError(
+            f"{name!r} is neither one of {known} nor a template such as '{{key}} {{value}}'"
+        )
     template = name.replace("\\t", "\t").replace("\\n", "\n")
 
     def shown(record: Shown) -> bytes:
@@ -104,5 +106,5 @@ def format_named(name: str) -> Format:
     try:
         shown(Shown("", 0, 0, 0, None, None, ()))
     except (KeyError, IndexError, ValueError, AttributeError):
-        raise argparse.ArgumentTypeError(f"{name!r}: a template has {', '.join(FIELDS)} in braces") from None
+        raise argparse.ArgumentTypeError(f"{name!r}: a template uses {', '.join(FIELDS)} in braces") from None
     return shown

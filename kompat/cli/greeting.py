@@ -1,7 +1,6 @@
-"""Says who asks to a broker once, before a client does: the client would try for long, and take every refusal for the same one.
+"""Connects and authenticates to a broker once, before a client does: a client retries for long, and hides why it fails.
 
-Whatever is wrong with certificates, passwords or the way to a listener shows in the first few messages of a connection, and is told
-apart here.
+Problems with certificates, passwords or the network show in the first few messages of a connection. Each gets its own error here.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _TLS_ALERT, _TLS_HANDSHAKE = b"\x15\x03", b"\x16\x03"
 
 
 def greet(host: str, port: int, settings: Mapping[str, Any], seconds: float) -> None:
-    """With the settings that a client of kafka-python will have. Raises CommandError, or OSError where nobody is there."""
+    """`settings` are those of a client of kafka-python. Raises CommandError, or OSError if no broker listens there."""
     protocol = settings.get("security_protocol", "PLAINTEXT")
     where = f"{host}:{port}"
     with closing(socket.create_connection((host, port), timeout=seconds)) as plain:
@@ -43,10 +42,10 @@ def _encrypted(plain: socket.socket, host: str, where: str, settings: Mapping[st
         raise CommandError(
             f"the certificate of {where} is not trusted: {error.verify_message}; --tls-ca names the authority to trust"
         ) from error
+    except (ssl.SSLEOFError, ConnectionError) as error:
+        raise CommandError(f"{where} does not use TLS: it closed the connection") from error
     except ssl.SSLError as error:
-        raise CommandError(f"{where} does not speak TLS as it is wanted here: {_reason(error)}") from error
-    except ConnectionError as error:
-        raise CommandError(f"{where} does not speak TLS: it ended the connection") from error
+        raise CommandError(f"{where} failed the TLS handshake: {_reason(error)}") from error
 
 
 def _context(settings: Mapping[str, Any]) -> ssl.SSLContext:
@@ -69,13 +68,13 @@ def _reason(error: ssl.SSLError) -> str:
 
 # -- messages ----------------------------------------------------------------------------------------------------------
 class _Wire:
-    """Requests and their answers, one by one."""
+    """Requests and their responses, one by one."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
 
     def ask(self, request: Any, version: int) -> Any:
-        """Of versions that are not flexible."""
+        """Send a request of a version that is not flexible, and return the response."""
         request.API_VERSION = version
         request.with_header(correlation_id=1, client_id="kompat-cli")
         self._connection.sendall(request.encode(header=True, framed=True))
@@ -84,7 +83,7 @@ class _Wire:
             raise _SpeaksTls
         (size,) = struct.unpack(">i", start)
         if not 4 <= size <= _LARGEST:
-            raise CommandError("whoever answers there is no Kafka broker")
+            raise CommandError("the server is not a Kafka broker")
         return request.header.get_response_class().decode(self._exactly(size)[4:])
 
     def _exactly(self, size: int) -> bytes:
@@ -92,34 +91,34 @@ class _Wire:
         while len(found) < size:
             part = self._connection.recv(size - len(found))
             if not part:
-                raise ConnectionResetError("the broker ended the connection")
+                raise ConnectionResetError("the broker closed the connection")
             found += part
         return bytes(found)
 
 
 class _SpeaksTls(Exception):  # noqa: N818 - it is what was found
-    """The answer is TLS's, to somebody who speaks plainly."""
+    """The listener responds with TLS to plaintext."""
 
 
-# -- logging in --------------------------------------------------------------------------------------------------------
+# -- authentication ----------------------------------------------------------------------------------------------------
 def _log_in(wire: _Wire, where: str, settings: Mapping[str, Any]) -> None:
     is_encrypted = settings.get("security_protocol", "").endswith("SSL")
     has_login = settings.get("security_protocol", "").startswith("SASL")
     try:
         _first_request(wire)
     except _SpeaksTls:
-        raise CommandError(f"{where} speaks TLS: --tls or --tls-ca is missing") from None
-    except ssl.SSLError as error:  # TLS 1.3 refuses a certificate after the client has done its part
+        raise CommandError(f"{where} requires TLS: --tls or --tls-ca is missing") from None
+    except ssl.SSLError as error:  # TLS 1.3 rejects a certificate after the client's handshake
         raise CommandError(_refused_certificate(where, settings, error)) from error
     except ConnectionError:
         if is_encrypted and not has_login:
             raise CommandError(_refused_certificate(where, settings, None)) from None
-        hint = "" if is_encrypted else ": does it speak TLS (--tls, --tls-ca)?"
+        hint = "" if is_encrypted else "; it may require TLS (--tls, --tls-ca)"
         raise ConnectionError(
-            f"it ended the connection at once{hint}"
-        ) from None  # or it stops just now: others may be there
+            f"it closed the connection at once{hint}"
+        ) from None  # or it is stopping: other brokers may be up
     if not has_login:
-        _ask_something(wire, where)
+        _probe(wire, where)
     elif settings.get("sasl_mechanism") in MECHANISMS:
         _authenticate(wire, where, settings)
 
@@ -127,25 +126,25 @@ def _log_in(wire: _Wire, where: str, settings: Mapping[str, Any]) -> None:
 def _refused_certificate(where: str, settings: Mapping[str, Any], error: ssl.SSLError | None) -> str:
     if settings.get("ssl_certfile"):
         why = f": {_reason(error)}" if error is not None else ""
-        return f"{where} does not take the certificate of --tls-cert{why}"
-    return f"{where} wants to see a certificate: --tls-cert and --tls-key are missing"
+        return f"{where} rejected the certificate of --tls-cert{why}"
+    return f"{where} requires a client certificate: --tls-cert and --tls-key are missing"
 
 
 def _first_request(wire: _Wire) -> None:
-    """Whoever speaks Kafka's protocol answers this one, logged in or not."""
+    """ApiVersions: every broker of Kafka's protocol responds to it, also before authentication."""
     from kafka.protocol.metadata import ApiVersionsRequest
 
     wire.ask(ApiVersionsRequest(), 0)
 
 
-def _ask_something(wire: _Wire, where: str) -> None:
-    """A listener that wants a login ends the connection at the first request that needs one."""
+def _probe(wire: _Wire, where: str) -> None:
+    """Send a request that needs authentication: a listener that requires it closes the connection."""
     from kafka.protocol.metadata import MetadataRequest
 
     try:
         wire.ask(MetadataRequest(topics=[]), 1)
     except ConnectionError:
-        raise CommandError(f"{where} wants a login: --user and --password-file are missing") from None
+        raise CommandError(f"{where} requires SASL authentication: --user and --password-file are missing") from None
 
 
 def _authenticate(wire: _Wire, where: str, settings: Mapping[str, Any]) -> None:
@@ -157,13 +156,17 @@ def _authenticate(wire: _Wire, where: str, settings: Mapping[str, Any]) -> None:
     try:
         offered = wire.ask(SaslHandshakeRequest(mechanism=name), 1)
         if name not in offered.mechanisms:
-            raise CommandError(f"{where} has no {name}: --sasl-mechanism may be {', '.join(offered.mechanisms)}")
+            raise CommandError(
+                f"{where} does not support {name}: --sasl-mechanism may be {', '.join(offered.mechanisms)}"
+            )
         mechanism = get_sasl_mechanism(name)(host="", **settings)
         while not mechanism.is_done():
-            told = wire.ask(SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes()), 1)
-            if told.error_code != NO_ERROR:
-                said = told.error_message or for_code(told.error_code).description
-                raise CommandError(f"{where} refused the login: is the password of {user} right? ({said})")
-            mechanism.receive(told.auth_bytes)
+            response = wire.ask(SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes()), 1)
+            if response.error_code != NO_ERROR:
+                reason = response.error_message or for_code(response.error_code).description
+                raise CommandError(f"{where} rejected the authentication: check the password of {user} ({reason})")
+            mechanism.receive(response.auth_bytes)
     except ConnectionError:
-        raise CommandError(f"{where} wants no login here, or refused it: it ended the connection") from None
+        raise CommandError(
+            f"{where} does not use SASL authentication, or rejected it: it closed the connection"
+        ) from None

@@ -1,4 +1,4 @@
-"""What brokers know of groups of all three kinds: classic, consumer (KIP-848) and share (KIP-932)."""
+"""The state of groups of all three types: classic, consumer (KIP-848) and share (KIP-932)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Places = dict[tuple[str, int], int]
 
 
 def listed(kafka: Kafka) -> list[dict[str, Any]]:
-    """Every group that some broker coordinates."""
+    """All groups of all coordinators."""
     found = {
         each["group_id"]: {
             "group": each["group_id"],
@@ -33,7 +33,7 @@ def required(kafka: Kafka, group: str) -> dict[str, Any]:
     for each in listed(kafka):
         if each["group"] == group:
             return each
-    raise CommandError(f"there is no group {group}")
+    raise CommandError(f"group {group} does not exist")
 
 
 def members(kafka: Kafka, group: str, kind: str) -> list[dict[str, Any]]:
@@ -47,8 +47,8 @@ def members(kafka: Kafka, group: str, kind: str) -> list[dict[str, Any]]:
 def _described(kafka: Kafka, group: str, request: str) -> list[dict[str, Any]]:
     from kompat.cli import own_messages
 
-    asked = getattr(own_messages, request)(group_ids=[group], include_authorized_operations=False)
-    [found] = kafka.ask_coordinator(group, asked).groups
+    message = getattr(own_messages, request)(group_ids=[group], include_authorized_operations=False)
+    [found] = kafka.ask_coordinator(group, message).groups
     check(found.error_code, found.error_message, f"group {group}")
     return [
         {
@@ -81,18 +81,18 @@ def _classic_members(kafka: Kafka, group: str) -> list[dict[str, Any]]:
     ]
 
 
-def _assignments(told: Any) -> list[dict[str, Any]]:
-    """Of consumers; what others put there is their own affair."""
-    if not isinstance(told, Mapping):
+def _assignments(target: Any) -> list[dict[str, Any]]:
+    """The assignments of consumers. Other protocols have their own formats, which are not shown."""
+    if not isinstance(target, Mapping):
         return []
     return [
         {"topic": each["topic"], "partitions": sorted(each["partitions"])}
-        for each in told.get("assigned_partitions") or ()
+        for each in target.get("assigned_partitions") or ()
     ]
 
 
 def committed(kafka: Kafka, group: str, kind: str) -> Places:
-    """How far the group has come: for share groups, where what is not done begins."""
+    """The committed offsets of the group: for share groups, the start offsets."""
     if kind == SHARE:
         return {place: start for place, (start, _) in _share_offsets(kafka, group).items() if start >= 0}
     found = kafka.patiently(lambda: kafka.admin.list_group_offsets([group]))[group]
@@ -116,7 +116,7 @@ def offsets(kafka: Kafka, group: str, kind: str) -> list[dict[str, Any]]:
 
 
 def _ends(kafka: Kafka, places: Places) -> Places:
-    """Where the logs end, of topics that are still there."""
+    """The end offsets of partitions whose topics still exist."""
     from kafka.admin import OffsetSpec
 
     there = {topic["name"]: len(topic["partitions"]) for topic in kafka.topics()}
@@ -125,11 +125,11 @@ def _ends(kafka: Kafka, places: Places) -> Places:
 
 
 def _share_offsets(kafka: Kafka, group: str) -> dict[tuple[str, int], tuple[int, int]]:
-    """The start and the lag of every partition that the share group knows."""
+    """The start offset and the lag of all partitions of a share group."""
     from kompat.cli.own_messages import DescribeShareGroupOffsetsRequest
 
-    asked = DescribeShareGroupOffsetsRequest(groups=[(group, None)])
-    [found] = kafka.ask_coordinator(group, asked).groups
+    message = DescribeShareGroupOffsetsRequest(groups=[(group, None)])
+    [found] = kafka.ask_coordinator(group, message).groups
     check(found.error_code, found.error_message, f"group {group}")
     return {
         (topic.topic_name, each.partition_index): (each.start_offset, getattr(each, "lag", -1))
@@ -140,15 +140,15 @@ def _share_offsets(kafka: Kafka, group: str) -> dict[tuple[str, int], tuple[int,
 
 
 def commit(kafka: Kafka, group: str, kind: str, targets: Places) -> None:
-    """The group must have no members: they would say something else soon."""
+    """Commit offsets. The group must have no members: they would commit other offsets soon."""
     if kind == SHARE:
         _commit_share(kafka, group, targets)
         return
     from kafka import TopicPartition
     from kafka.structs import OffsetAndMetadata
 
-    asked = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in targets.items()}
-    for place, error in kafka.admin.alter_group_offsets(group, asked).items():
+    offsets = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in targets.items()}
+    for place, error in kafka.admin.alter_group_offsets(group, offsets).items():
         if error.errno:
             check(error.errno, None, f"group {group}, {place.topic}/{place.partition}")
 

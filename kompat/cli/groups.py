@@ -1,4 +1,4 @@
-"""`kompat groups`: who reads what, how far they have come, and where they go on. Any broker of Kafka's protocol will do."""
+"""`kompat groups`: list and describe groups, and reset their offsets, on any broker of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ MEMBERS: Final = (
     Column(
         "PARTITIONS",
         "assignments",
-        lambda told: " ".join(f"{each['topic']}:{','.join(map(str, each['partitions']))}" for each in told) or "-",
+        lambda assignments: (
+            " ".join(f"{each['topic']}:{','.join(map(str, each['partitions']))}" for each in assignments) or "-"
+        ),
     ),
 )
 MOVES: Final = (
@@ -82,12 +84,14 @@ def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str)
     return parser
 
 
-# -- looking -----------------------------------------------------------------------------------------------------------
+# -- list and describe -------------------------------------------------------------------------------------------------
 def _add_list(inner: Parsers) -> None:
     parser = _command(inner, "list", "list groups", _list, "kompat groups list", "kompat groups list --type share")
-    parser.add_argument("--type", choices=("classic", "consumer", "share"), help="only those")
-    parser.add_argument("--search", metavar="TEXT", default="", help="only those with this in their names")
-    parser.add_argument("--lag", action="store_true", help="also how far they are behind: a look at each")
+    parser.add_argument("--type", choices=("classic", "consumer", "share"), help="only groups of this type")
+    parser.add_argument("--search", metavar="TEXT", default="", help="only names that contain this text")
+    parser.add_argument(
+        "--lag", action="store_true", help="also show the lag of each group (one more request per group)"
+    )
 
 
 def _list(given: argparse.Namespace) -> None:
@@ -124,13 +128,13 @@ def _describe(given: argparse.Namespace) -> None:
     names = ("group", "type", "state", "coordinator", "lag")
     output.pairs([(name, str(found[name])) for name in names])
     output.line()
-    output.rows(OFFSETS, found["offsets"], empty="It has committed nothing.")
+    output.rows(OFFSETS, found["offsets"], empty="The group has no committed offsets.")
     output.line()
-    output.rows(MEMBERS, found["members"], empty="It has no members.")
+    output.rows(MEMBERS, found["members"], empty="The group has no members.")
 
 
 def _name_members(group: dict[str, Any]) -> None:
-    """Who reads each partition; of a share group several may."""
+    """Add the members of each partition; a share group may have several."""
     readers: dict[tuple[str, int], list[str]] = {}
     for member in group["members"]:
         for each in member["assignments"]:
@@ -140,12 +144,12 @@ def _name_members(group: dict[str, Any]) -> None:
         row["member"] = ", ".join(readers.get((row["topic"], row["partition"]), [])) or None
 
 
-# -- resetting ---------------------------------------------------------------------------------------------------------
+# -- reset -------------------------------------------------------------------------------------------------------------
 def _add_reset(inner: Parsers) -> None:
     parser = _command(
         inner,
         "reset",
-        "let a group without members go on from somewhere else",
+        "reset the offsets of a group without members",
         _reset,
         "kompat groups reset billing --topic orders --to-earliest --dry-run",
         "kompat groups reset billing --topic orders --partition 3 --to-offset 45678",
@@ -154,41 +158,47 @@ def _add_reset(inner: Parsers) -> None:
         "kompat groups reset audit --create --topic orders --to-latest    # a group that has not read yet",
     )
     parser.add_argument("group")
-    parser.add_argument("--topic", action="append", metavar="TOPIC", help="all of its partitions; may be repeated")
-    parser.add_argument("--partition", type=int, action="append", metavar="N", help="only these of the topic")
-    parser.add_argument("--all-topics", action="store_true", help="every topic that the group has read")
+    parser.add_argument(
+        "--topic", action="append", metavar="TOPIC", help="topic, with all of its partitions; may be repeated"
+    )
+    parser.add_argument(
+        "--partition", type=int, action="append", metavar="N", help="only this partition of the topic; may be repeated"
+    )
+    parser.add_argument(
+        "--all-topics", action="store_true", help="all topics for which the group has committed offsets"
+    )
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--to-earliest", action="store_true", help="where the logs start")
-    where.add_argument("--to-latest", action="store_true", help="where the logs end")
-    where.add_argument("--to-offset", type=int, metavar="N", help="this offset")
-    where.add_argument("--to-time", type=moment, metavar="TIME", help="the first record of that time or later")
-    where.add_argument("--shift", type=int, metavar="N", help="so many on, or back: -100")
-    parser.add_argument("--create", action="store_true", help="also if there is no such group: it exists then")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    where.add_argument("--to-earliest", action="store_true", help="reset to the earliest offset")
+    where.add_argument("--to-latest", action="store_true", help="reset to the latest offset")
+    where.add_argument("--to-offset", type=int, metavar="N", help="reset to this offset")
+    where.add_argument("--to-time", type=moment, metavar="TIME", help="reset to the first record at this time or later")
+    where.add_argument("--shift", type=int, metavar="N", help="move the committed offsets by N, for example -100")
+    parser.add_argument("--create", action="store_true", help="create the group if it does not exist")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan and change nothing")
 
 
 def _reset(given: argparse.Namespace) -> None:
     if bool(given.topic) == given.all_topics:
-        raise UsageError("which topics? --topic TOPIC or --all-topics")
+        raise UsageError("give --topic TOPIC or --all-topics")
     if given.partition and (given.all_topics or len(given.topic) > 1):
-        raise UsageError("--partition goes with one --topic")
+        raise UsageError("--partition needs exactly one --topic")
     with connect(given) as kafka:
         kind = _kind(kafka, given)
         known = group_state.committed(kafka, given.group, kind) if kind else {}
         planned = _planned(kafka, given, known)
         if not planned:
-            raise CommandError(f"group {given.group} has committed nothing there: there is nothing to move")
+            raise CommandError(f"group {given.group} has no committed offsets to move there")
         if not given.dry_run:
             targets = {(move.topic, move.partition): move.to for move in planned}
             group_state.commit(kafka, given.group, kind or group_state.CLASSIC, targets)
-    _tell(given, planned)
+    _print_moves(given, planned)
 
 
 def _kind(kafka: Kafka, given: argparse.Namespace) -> str | None:
-    """The group's type; None where it does not exist and is wanted: to commit for it makes it."""
+    """The group's type; None if it does not exist and may be created by a commit."""
     found = {each["group"]: each for each in group_state.listed(kafka)}.get(given.group)
     if found is None and not given.create:
-        raise CommandError(f"there is no group {given.group}: --create makes it")
+        raise CommandError(f"group {given.group} does not exist: --create creates it")
     if found is None:
         return None
     if found["state"] not in WITHOUT_MEMBERS and not given.dry_run:
@@ -220,7 +230,7 @@ def _places(kafka: Kafka, given: argparse.Namespace) -> Iterable[tuple[str, int]
             yield topic["name"], index
 
 
-def _tell(given: argparse.Namespace, planned: list[Move]) -> None:
+def _print_moves(given: argparse.Namespace, planned: list[Move]) -> None:
     output = output_of(given)
     rows = [move.row for move in planned]
     if output.is_json:
@@ -228,17 +238,17 @@ def _tell(given: argparse.Namespace, planned: list[Move]) -> None:
         return
     output.rows(MOVES, rows)
     if any(move.is_clamped for move in planned):
-        output.line("where the log does not reach that far, it is its start or its end")
+        output.line("offsets outside of the log are replaced with its start or end")
     if given.dry_run:
-        output.line("nothing was changed: it is what would be done")
+        output.line("this is a dry run: nothing was changed")
 
 
-# -- deleting ----------------------------------------------------------------------------------------------------------
+# -- delete ------------------------------------------------------------------------------------------------------------
 def _add_delete(inner: Parsers) -> None:
     parser = _command(
         inner,
         "delete",
-        "forget groups without members, and how far they have come",
+        "delete groups without members, and their committed offsets",
         _delete,
         "kompat groups delete billing",
     )
@@ -250,7 +260,7 @@ def _delete(given: argparse.Namespace) -> None:
     from kafka.protocol.admin import DeleteGroupsRequest
 
     confirm(
-        given, f"forget {', '.join(given.group)} and how far {'it has' if len(given.group) == 1 else 'they have'} come"
+        given, f"delete {', '.join(given.group)} and {'its' if len(given.group) == 1 else 'their'} committed offsets"
     )
     with connect(given) as kafka:
         for group in given.group:

@@ -1,4 +1,4 @@
-"""kompat's HTTP door, for what Kafka's protocol has no words for."""
+"""A client of kompat's HTTP port, for what Kafka's protocol has no requests for."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SECONDS: Final = 30.0
 PAGE: Final = 100
 
 
-class DoorError(CommandError):
-    """The door has answered, and refused."""
+class HttpError(CommandError):
+    """The broker has returned an HTTP error."""
 
-    def __init__(self, told: str, http_status: int) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, http_status: int) -> None:
+        super().__init__(message)
         self.http_status = http_status
 
 
-class Door:
+class HttpClient:
     def __init__(self, url: str, opener: OpenerDirector, authorization: str | None) -> None:
         self.url = url.rstrip("/")
         self._opener = opener
@@ -40,7 +40,7 @@ class Door:
         return self.ask("POST", path, body=body, seconds=seconds)
 
     def items(self, path: str, limit: int | None = None, **query: Any) -> Iterator[dict[str, Any]]:
-        """Of all pages of a list, or so many."""
+        """The items of all pages of a list, or at most `limit` of them."""
         cursor, left = None, limit
         while left is None or left > 0:
             page = self.get(path, **query, limit=PAGE if left is None else min(PAGE, left), cursor=cursor)
@@ -59,10 +59,10 @@ class Door:
         body: Mapping[str, Any] | None = None,
         seconds: float = SECONDS,
     ) -> Any:
-        """The JSON of the answer; None where it has none."""
-        asked = {name: _text(value) for name, value in (query or {}).items() if value is not None}
-        url = self.url + path + (f"?{urlencode(asked)}" if asked else "")
-        request = Request(url, method=method, headers={"Accept": "application/json"})  # noqa: S310 - `door` checks it
+        """Send a request. Returns the JSON of the response; None if it is empty."""
+        parameters = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        url = self.url + path + (f"?{urlencode(parameters)}" if parameters else "")
+        request = Request(url, method=method, headers={"Accept": "application/json"})  # noqa: S310 - `http_client` checks it
         if body is not None:
             request.data = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
             request.add_header("Content-Type", "application/json")
@@ -79,19 +79,19 @@ class Door:
             raise self._unreachable(error) from None
 
     def open(self, request: Request, seconds: float) -> Any:
-        """The answer itself."""
+        """The raw response."""
         return self._opener.open(request, timeout=seconds)
 
     def _unreachable(self, reason: object) -> CommandError:
         if isinstance(reason, ssl.SSLCertVerificationError):
             why = f"the certificate of {self.url} is not trusted: {reason.verify_message}"
             return CommandError(f"{why}; --tls-ca names the authority to trust")
-        told = getattr(reason, "strerror", None) or reason
-        return CommandError(f"kompat's HTTP door cannot be reached at {self.url}: {told}; --http says where it is")
+        cause = getattr(reason, "strerror", None) or reason
+        return CommandError(f"kompat's HTTP port cannot be reached at {self.url}: {cause}; set its URL with --http")
 
 
 def segment(text: object) -> str:
-    """A part of a path."""
+    """A path segment, percent-encoded."""
     return quote(str(text), safe="")
 
 
@@ -105,37 +105,39 @@ def _read(content: bytes, url: str) -> Any:
     try:
         return json.loads(content)
     except ValueError:
-        raise CommandError(f"{url} has not answered with JSON: is that kompat's HTTP door?") from None
+        raise CommandError(f"{url} did not return JSON: check that --http is the URL of kompat's HTTP port") from None
 
 
-def _refused(error: HTTPError, *, has_login: bool = False) -> DoorError:
-    """A problem (RFC 9457), or whatever else came."""
+def _refused(error: HTTPError, *, has_login: bool = False) -> HttpError:
+    """The error of a response, from its problem details (RFC 9457) if it has them."""
     try:
         problem = json.loads(error.read())
-        told = problem.get("detail") or problem.get("title")
+        message = problem.get("detail") or problem.get("title")
         code = problem.get("code")
     except (ValueError, AttributeError, OSError):
-        told, code = None, None
-    if not told:
-        told = f"{error.url} answered {error.code} {error.reason}: is that kompat's HTTP door?"
+        message, code = None, None
+    if not message:
+        message = (
+            f"{error.url} returned {error.code} {error.reason}: check that --http is the URL of kompat's HTTP port"
+        )
     if error.code == 401:
-        hint = "is the password right?" if has_login else "--user and --password-file say who asks"
-        told = f"{told}; {hint}"
-    return DoorError(f"{told} ({code})" if code else told, error.code)
+        hint = "check the password" if has_login else "authenticate with --user and --password-file"
+        message = f"{message}; {hint}"
+    return HttpError(f"{message} ({code})" if code else message, error.code)
 
 
-def door(given: argparse.Namespace) -> Door:
+def http_client(given: argparse.Namespace) -> HttpClient:
     parts = urlsplit(given.http if "://" in given.http else f"http://{given.http}")
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UsageError(f"--http {given.http!r} is not a URL, as in http://127.0.0.1:8080")
-    handlers: list[Any] = [ProxyHandler({})]  # a broker is not found behind a proxy of the web
+        raise UsageError(f"--http {given.http!r} is not a URL such as http://127.0.0.1:8080")
+    handlers: list[Any] = [ProxyHandler({})]  # a broker is not reached by the web proxy
     if parts.scheme == "https":
         handlers.append(HTTPSHandler(context=_tls(given)))
     secret = password(given)
     authorization = None
     if given.user:
         authorization = "Basic " + base64.b64encode(f"{given.user}:{secret or ''}".encode()).decode()
-    return Door(parts.geturl(), build_opener(*handlers), authorization)
+    return HttpClient(parts.geturl(), build_opener(*handlers), authorization)
 
 
 def _tls(given: argparse.Namespace) -> ssl.SSLContext:

@@ -1,9 +1,9 @@
 """Ctrl-C ends a command, whatever the command is doing.
 
-Python raises KeyboardInterrupt between any two instructions of the main thread. Inside a client that is a gamble: the client may take
-it for an error of its own and go on, or it may leave a lock taken, and the client's own thread waits for that lock for ever, and
-whoever closes the client waits for that thread. So the exception is only the polite way: it lets the command commit, leave its group
-and give back what it holds. What has not ended soon after that is ended without being asked.
+Python raises KeyboardInterrupt between any two instructions of the main thread. A client may take it for an error of its own and
+continue, or it may leave a lock held that the client's own thread waits for: closing the client then never returns. So the exception
+comes first, which lets the command commit, leave its group and release what it holds. If it has not ended soon after that, the
+process is ended.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from types import FrameType
 from typing import Final
 
 INTERRUPTED: Final = 130
-GRACE: Final = 2.0  # seconds for a command to tidy up
+GRACE: Final = 2.0  # seconds for a command to clean up
 
 
 @contextmanager
 def ended_by_interrupt() -> Iterator[None]:
     """Within the block the first SIGINT raises KeyboardInterrupt and gives the process `GRACE`; the second ends it at once.
 
-    The block ends by KeyboardInterrupt then, also where somebody took it for something else.
+    The block then raises KeyboardInterrupt, also if other code has caught it.
     """
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's business
+    if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
         yield
         return
     handler = _Handler()
@@ -53,7 +53,7 @@ class _Handler:
         if self.has_come:
             os._exit(INTERRUPTED)
         self.has_come = True
-        _thread.start_new_thread(_end_later, ())  # `threading` takes locks, which the interrupted code may have
+        _thread.start_new_thread(_end_later, ())  # `threading` takes locks, which the interrupted code may hold
         raise KeyboardInterrupt
 
 

@@ -1,4 +1,4 @@
-"""A broker, as commands see it: any that speaks Kafka's protocol. kafka-python has the connections and the messages."""
+"""A client of any broker of Kafka's protocol. kafka-python has the connections and the messages."""
 
 from __future__ import annotations
 
@@ -25,33 +25,37 @@ DIAL_SECONDS: Final = 5.0
 PATIENCE: Final = 15.0  # seconds in which leaders and coordinators may move
 PAUSE: Final = 0.2
 NO_ERROR: Final = 0
-_MOVING: Final = frozenset({3, 5, 6, 14, 15, 16, 41, 75, 100})  # errors that pass, while a cluster finds its leaders
-_NO_REASONS: Final = ("Bootstrap failed", "not ready; waiting")  # but what follows from them
+_MOVING: Final = frozenset({3, 5, 6, 14, 15, 16, 41, 75, 100})  # retriable errors, while a cluster elects leaders
+_NO_REASONS: Final = ("Bootstrap failed", "not ready; waiting")  # consequences, not reasons
 _NOISE: Final = re.compile(r"^Bootstrap connection to \S+ failed: (\w+Error: )?| \(backoff .*\)$")
-# Values, and names of files.
+# Values, and file names.
 _ANY_BYTES: Final = ("value", "key", "key_separator", "files", "password_file", "tls_ca", "tls_cert", "tls_key", "data")
-# Where Kafka's words for an error are no help.
-_WORDS: Final = {3: "there is no such topic or partition", 69: "there is no such group", 100: "there is no such topic"}
+# Errors whose names in Kafka do not help.
+_WORDS: Final = {
+    3: "this topic or partition does not exist",
+    69: "this group does not exist",
+    100: "this topic does not exist",
+}
 
 T = TypeVar("T")
 
 
-# -- telling what is wrong ---------------------------------------------------------------------------------------------
-def told(error: Exception) -> str:
-    """kafka-python's errors, without its class names where the protocol has a name for them."""
+# -- errors ------------------------------------------------------------------------------------------------------------
+def error_text(error: Exception) -> str:
+    """The text of an error of kafka-python, with the protocol's name of it if it has one, rather than the class name."""
     from kafka.errors import UnknownBrokerIdError
 
     code = getattr(error, "errno", None)
-    said = " ".join(str(part) for part in error.args)
+    text = " ".join(str(part) for part in error.args)
     if isinstance(error, UnknownBrokerIdError):
-        return f"there is no broker {said}"
+        return f"broker {text} does not exist"
     if code is None:
-        return f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return f"{said or getattr(error, 'description', '')} ({error_name(code)})"
+        return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{text or getattr(error, 'description', '')} ({error_name(code)})"
 
 
 def error_name(code: int) -> str:
-    """Kafka's own: kafka-python has others for some."""
+    """Kafka's name of an error: kafka-python has other names for some."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -59,10 +63,10 @@ def error_name(code: int) -> str:
 
 
 def refusal(code: int, message: str | None, what: str) -> CommandError:
-    """What a broker answered, in its own words where it has some."""
+    """The error of a response, with the broker's message if it has one."""
     from kafka.errors import for_code
 
-    reason = _WORDS.get(code) or message or for_code(code).description or "the broker does not say why"
+    reason = _WORDS.get(code) or message or for_code(code).description or "the broker gave no reason"
     return CommandError(f"{what}: {reason.rstrip('.')} ({error_name(code)})")
 
 
@@ -72,7 +76,7 @@ def check(code: int, message: str | None, what: str) -> None:
 
 
 class _Listener(logging.Handler):
-    """kafka-python tries again and again, and tells its log alone why."""
+    """Keeps the reason of a failed connection: kafka-python retries, and writes the reason only to its log."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -88,7 +92,7 @@ _listener = _Listener()
 
 
 def quiet() -> None:
-    """kafka-python's log is for nobody: errors are told once, by the command."""
+    """Turn off kafka-python's log: the command reports an error once."""
     logger = logging.getLogger("kafka")
     logger.propagate = False
     if _listener not in logger.handlers:
@@ -96,7 +100,7 @@ def quiet() -> None:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether to try again helps, and does nothing twice: what was not sent was not done."""
+    """Whether a retry may help, and does nothing twice: a request that was not sent had no effect."""
     from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
     is_unsent = isinstance(error, NodeNotReadyError) or (
@@ -107,7 +111,7 @@ def _passes(error: Exception) -> bool:
 
 # -- settings ----------------------------------------------------------------------------------------------------------
 def client_settings(given: argparse.Namespace, defaults: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a client of kafka-python. What is given as a property wins."""
+    """The settings of a client of kafka-python. `--property` takes precedence."""
     found: dict[str, Any] = {
         "bootstrap_servers": given.bootstrap_server.split(","),
         "client_id": "kompat-cli",
@@ -136,12 +140,12 @@ def _security(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _properties(given: Iterable[tuple[str, str]], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Kafka's names, with dots, as kafka-python writes them; values of the type that it expects."""
+    """Properties with Kafka's names, converted to kafka-python's names and types."""
     found = {}
     for spelled, text in given:
         name = spelled.replace(".", "_").replace("-", "_")
         if name not in defaults:
-            raise UsageError(f"--property {spelled}: the Kafka client has no such setting")
+            raise UsageError(f"--property {spelled}: the Kafka client does not have this property")
         found[name] = _typed(spelled, text, defaults[name])
     return found
 
@@ -149,7 +153,7 @@ def _properties(given: Iterable[tuple[str, str]], defaults: Mapping[str, Any]) -
 def _typed(name: str, text: str, default: Any) -> Any:
     if isinstance(default, bool):
         if text.lower() not in ("true", "false"):
-            raise UsageError(f"--property {name}={text}: true or false")
+            raise UsageError(f"--property {name}={text}: the value must be true or false")
         return text.lower() == "true"
     if name == "acks" and text == "all":
         return text
@@ -157,13 +161,13 @@ def _typed(name: str, text: str, default: Any) -> Any:
         try:
             return type(default)(text)
         except ValueError:
-            raise UsageError(f"--property {name}={text}: a number") from None
+            raise UsageError(f"--property {name}={text}: the value must be a number") from None
     return text
 
 
 # -- a connection ------------------------------------------------------------------------------------------------------
 def opened(given: argparse.Namespace, make: Callable[..., T], defaults: Mapping[str, Any], **more: Any) -> T:
-    """A client of kafka-python that has found a broker."""
+    """Open a client of kafka-python that is connected to a broker."""
     from kafka.errors import KafkaConfigurationError, KafkaError
 
     quiet()
@@ -176,17 +180,17 @@ def opened(given: argparse.Namespace, make: Callable[..., T], defaults: Mapping[
     except (KafkaConfigurationError, AssertionError, OSError) as error:
         raise UsageError(f"{given.bootstrap_server}: {error}") from error
     except KafkaError as error:
-        reason = _NOISE.sub("", _listener.reason) or told(error)
+        reason = _NOISE.sub("", _listener.reason) or error_text(error)
         raise CommandError(f"no broker answers at {given.bootstrap_server}: {reason}") from error
 
 
 def _addresses(settings: Mapping[str, Any]) -> list[str]:
-    given = settings["bootstrap_servers"]  # a list, or a property's text
+    given = settings["bootstrap_servers"]  # a list, or a text from a property
     return given.split(",") if isinstance(given, str) else list(given)
 
 
 def _check_text(given: argparse.Namespace) -> None:
-    """Where names are not text, kafka-python's own thread ends, and whoever asked waits for ever."""
+    """Reject names that are not text: kafka-python's own thread would fail, and the command would wait for ever."""
     for name, value in vars(given).items():
         if name not in _ANY_BYTES:
             for text in _texts([header for header, _ in value] if name == "header" else value):
@@ -205,7 +209,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def dial(addresses: str) -> None:
-    """At least one of them has to take a connection: clients would try for long, and not say why."""
+    """Check that one of the addresses accepts a connection: clients retry for long, and do not report why."""
     _first_of(addresses.split(","), lambda host, port: socket.create_connection((host, port), DIAL_SECONDS).close())
 
 
@@ -230,7 +234,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Kafka:
-    """Asks brokers, and tells what they refuse."""
+    """Sends requests to brokers. Errors become CommandErrors."""
 
     def __init__(self, admin: KafkaAdminClient) -> None:
         self.admin = admin
@@ -243,15 +247,15 @@ class Kafka:
         self.admin.close()
 
     def ask(self, request: Any, node: int | None = None) -> Any:
-        """Any broker, or one of them."""
+        """Send a request to any broker, or to a given one."""
         return self.patiently(lambda: self._manager.run(lambda: self._manager.send(request, node_id=node)))
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """A coroutine, where the connections are."""
+        """Run a coroutine on the event loop of the connections."""
         return self._manager.run(work)
 
     def send(self, request: Any, node: int) -> Any:
-        """For coroutines that `run` runs: what will be the answer."""
+        """The future of a response, for coroutines in `run`."""
         return self._manager.send(request, node_id=node)
 
     def ask_controller(self, request: Any) -> Any:
@@ -265,7 +269,7 @@ class Kafka:
         return self.ask(request, self.coordinator(group))
 
     def patiently(self, work: Callable[[], T]) -> T:
-        """Leaders and coordinators may be on the move, and a broker may just have died: others will be asked."""
+        """Retry while leaders and coordinators move, or after a broker has failed."""
         from kafka.errors import KafkaError
 
         deadline = time.monotonic() + PATIENCE
@@ -280,19 +284,19 @@ class Kafka:
 
     # -- topics ----------------------------------------------------------------------------------------------------
     def topics(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """Metadata's topics; one that is asked for by name and is not there is an error."""
+        """Topics from Metadata. A missing topic in `names` is an error."""
         found: list[dict[str, Any]] = self.patiently(lambda: self.admin.describe_topics(names))
         for topic in found if names is not None else ():
             check(topic["error_code"], None, f"topic {topic['name']}")
         return sorted(found, key=lambda topic: topic["name"] or "")
 
     def cluster(self) -> dict[str, Any]:
-        """The brokers, and which of them is the controller."""
+        """The brokers and the controller."""
         found: dict[str, Any] = self.patiently(self.admin.describe_cluster)
         return found
 
     def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Where the logs of partitions start and end."""
+        """The start and end offsets of partitions."""
         from kafka.admin import OffsetSpec
 
         starts, ends = self.offsets(places, OffsetSpec.EARLIEST), self.offsets(places, OffsetSpec.LATEST)
@@ -303,8 +307,8 @@ class Kafka:
 
         if not places:
             return {}
-        asked = {TopicPartition(*place): spec for place in places}
-        found = self.patiently(lambda: self.admin.list_partition_offsets(asked))
+        specs = {TopicPartition(*place): spec for place in places}
+        found = self.patiently(lambda: self.admin.list_partition_offsets(specs))
         return {(place.topic, place.partition): each.offset for place, each in found.items()}
 
 

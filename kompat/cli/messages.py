@@ -1,4 +1,4 @@
-"""Records as people write them: lines, lines with a key, lines of JSON. Pure."""
+"""Parses records of text: lines, lines with a key, lines of JSON. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kompat.cli.arguments import duration, moment
 
 Headers = list[tuple[str, bytes]]
 
-# What a record asks of the broker, by the name in JSON: the header, and how its value is understood.
-_ASKED: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
+# The fields of kompat's extensions by their name in JSON: the header, and how to parse the value.
+_EXTENSION_FIELDS: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "delay": ("kompat-delay-ms", duration),
     "deliverAt": ("kompat-deliver-at", moment),
     "priority": ("kompat-priority", str),
@@ -23,15 +23,15 @@ _ASKED: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "messageId": ("kompat-msg-id", str),
     "scheduleId": ("kompat-schedule-id", str),
 }
-# What `consume --format json` tells of a record and a new one does not have.
+# Fields of `consume --format json` that a new record does not have.
 _PASSED_OVER: Final = frozenset({"topic", "offset", "size"})
 _KNOWN: Final = frozenset(
-    {"key", "keyEncoding", "value", "encoding", "headers", "partition", "timestamp", *_ASKED, *_PASSED_OVER}
+    {"key", "keyEncoding", "value", "encoding", "headers", "partition", "timestamp", *_EXTENSION_FIELDS, *_PASSED_OVER}
 )
 
 
 class NoMessage(Exception):  # noqa: N818 - it names what a line is not
-    """Why a line cannot be sent."""
+    """A line cannot be sent. The message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,36 +43,36 @@ class Message:
     timestamp: int | None = None
 
 
-def asked(**named: Any) -> Headers:
-    """The headers for what is asked of the broker; None is not asked."""
-    return [(_ASKED[name][0], str(value).encode()) for name, value in named.items() if value is not None]
+def extension_headers(**named: Any) -> Headers:
+    """The headers of kompat's extensions, without those that are None."""
+    return [(_EXTENSION_FIELDS[name][0], str(value).encode()) for name, value in named.items() if value is not None]
 
 
 def from_line(line: bytes, separator: bytes | None, defaults: Message) -> Message:
-    """A line of text; with a separator, the key stands before it."""
+    """A record from a line of text; with a separator, the key is before it."""
     if separator is None:
         return replace(defaults, value=line)
     key, found, value = line.partition(separator)
     if not found:
-        raise NoMessage(f"it has no separator {separator.decode()!r}")
+        raise NoMessage(f"the line does not contain the separator {separator.decode()!r}")
     return replace(defaults, key=key, value=value)
 
 
 def from_json(line: bytes, defaults: Message) -> Message:
-    """An object as `consume --format json` prints it and as the HTTP door takes it."""
+    """A record from a JSON object in the format of `consume --format json` and of the HTTP port."""
     try:
         given = json.loads(line)
     except ValueError as error:
-        raise NoMessage(f"it is no JSON: {error}") from None
+        raise NoMessage(f"the line is not JSON: {error}") from None
     if not isinstance(given, dict):
-        raise NoMessage("it is no JSON object")
+        raise NoMessage("the line is not a JSON object")
     unknown = given.keys() - _KNOWN
     if unknown:
-        raise NoMessage(f"it has unknown fields: {', '.join(sorted(unknown))}")
+        raise NoMessage(f"the object has unknown fields: {', '.join(sorted(unknown))}")
     return Message(
         key=_bytes(given, "key", "keyEncoding") if "key" in given else defaults.key,
         value=_bytes(given, "value", "encoding"),
-        headers=[*defaults.headers, *_headers(given.get("headers") or []), *_asked_in(given)],
+        headers=[*defaults.headers, *_headers(given.get("headers") or []), *_extension_headers_of(given)],
         partition=_number(given, "partition", defaults.partition),
         timestamp=_number(given, "timestamp", defaults.timestamp),
     )
@@ -82,13 +82,13 @@ def _bytes(given: Mapping[str, Any], name: str, encoding: str) -> bytes | None:
     value = given.get(name)
     if value is None:
         return None
-    if not isinstance(value, str):  # JSON within JSON is meant as it stands
+    if not isinstance(value, str):  # a JSON value is sent as JSON
         return json.dumps(value, ensure_ascii=False).encode()
     kind = given.get(encoding)
     if kind is None:
         return value.encode()
     if kind != "base64":
-        raise NoMessage(f"{encoding} {kind!r} is unknown: base64 is known")
+        raise NoMessage(f"{encoding} {kind!r} is unknown: only base64 is supported")
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error as error:
@@ -101,15 +101,15 @@ def _headers(given: Sequence[Any] | Mapping[str, Any]) -> Headers:
     found = []
     for each in given:
         if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
-            raise NoMessage('headers are an object, or a list of {"name": …, "value": …}')
+            raise NoMessage('headers must be an object or a list of {"name": …, "value": …}')
         value = _bytes(each, "value", "encoding")
         found.append((each["name"], value if value is not None else b""))
     return found
 
 
-def _asked_in(given: Mapping[str, Any]) -> Headers:
+def _extension_headers_of(given: Mapping[str, Any]) -> Headers:
     found = []
-    for name, (header, read) in _ASKED.items():
+    for name, (header, read) in _EXTENSION_FIELDS.items():
         if given.get(name) is not None:
             try:
                 found.append((header, str(read(str(given[name]))).encode()))

@@ -1,4 +1,4 @@
-"""Tables for people, lines with tabs for pipes, JSON for programs. Pure, but for `show`, which prints."""
+"""Tables for terminals, lines with tabs for pipes, JSON for programs. Pure, except Output, which prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 GAP: Final = "  "
-WHOLE_PART: Final = 3  # what a whole column gets of the terminal's width before it runs over
+WHOLE_PART: Final = 3  # the part of the terminal's width that a whole column gets before it runs over
 NARROWEST: Final = 6  # a column is not cut below this
 NOTHING: Final = "-"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -24,15 +24,13 @@ Row = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class Column:
     title: str
-    name: str  # of the row's value
+    name: str  # key of the row's value
     shown: Callable[[Any], str] | None = None
-    is_whole: bool = (
-        False  # never cut, for its end matters most: of the last column, which may run over the terminal's edge
-    )
+    is_whole: bool = False  # never cut, because its end matters most: the last column may run over the terminal's edge
 
 
 def text_of(value: Any) -> str:
-    """A value in a cell."""
+    """The text of a cell."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):
@@ -43,7 +41,7 @@ def text_of(value: Any) -> str:
 
 
 def size_text(count: int | None) -> str:
-    """Bytes, for eyes."""
+    """A number of bytes, for people."""
     if count is None:
         return NOTHING
     amount = float(count)
@@ -55,7 +53,7 @@ def size_text(count: int | None) -> str:
 
 
 def time_text(timestamp: int | None) -> str:
-    """Milliseconds since 1970, for eyes."""
+    """A time in milliseconds since 1970, for people."""
     if timestamp is None or timestamp < 0:
         return NOTHING
     try:
@@ -66,7 +64,7 @@ def time_text(timestamp: int | None) -> str:
 
 
 def duration_text(milliseconds: float) -> str:
-    """A time span, for eyes."""
+    """A duration, for people."""
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if abs(milliseconds) >= size:
             return f"{milliseconds / size:.3g} {unit}" if unit != "s" else f"{milliseconds / size:.2f} s"
@@ -75,7 +73,7 @@ def duration_text(milliseconds: float) -> str:
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 def table(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> list[str]:
-    """Lines: aligned and cut to the terminal's width, or with tabs where there is no terminal (None)."""
+    """The lines of a table: aligned and cut to the terminal's width, or with tabs if there is no terminal (None)."""
     cells = [[_cell(column, row) for column in columns] for row in rows]
     if width is None:
         return ["\t".join(line) for line in [[column.title for column in columns], *cells]]
@@ -98,7 +96,7 @@ def table(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> 
 
 
 def fit(widths: Sequence[int], room: int) -> list[int]:
-    """Take from the widest columns until all fit, or none can give more."""
+    """Shrink the widest columns until all fit, or all are at their minimum."""
     found = list(widths)
     while sum(found) > room:
         widest = max(range(len(found)), key=found.__getitem__)
@@ -111,7 +109,7 @@ def fit(widths: Sequence[int], room: int) -> list[int]:
 
 
 def width_of(text: str) -> int:
-    """Columns of a terminal."""
+    """The width in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum(
@@ -131,7 +129,7 @@ def cut(text: str, width: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Nothing that would break a line, or take over a terminal."""
+    """The text with control characters escaped, which would break a line or control the terminal."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
@@ -157,7 +155,7 @@ def _padded(text: str, width: int, *, right: bool) -> str:
 
 # -- printing ----------------------------------------------------------------------------------------------------------
 class Output:
-    """Where a command's answer goes."""
+    """The output of a command."""
 
     def __init__(self, *, is_json: bool, stream: TextIO | None = None) -> None:
         self.is_json = is_json
@@ -175,7 +173,7 @@ class Output:
         self.line(json.dumps(value, ensure_ascii=False, indent=2 if self.is_terminal else None, default=str))
 
     def rows(self, columns: Sequence[Column], rows: Iterable[Row], *, empty: str = "") -> None:
-        """A list of things: a table, or a JSON array."""
+        """Print a list as a table, or as a JSON array."""
         found = list(rows)
         if self.is_json:
             self.json(found)
@@ -187,18 +185,18 @@ class Output:
             self.line(f"\x1b[1m{line}\x1b[0m" if self.is_terminal and number == 0 else line)
 
     def pairs(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Names and values, one a line."""
+        """Print names and values, one pair a line."""
         longest = max((len(name) for name, _ in pairs), default=0)
         for name, value in pairs:
-            told = printable(value)
-            self.line(f"{name.ljust(longest)}  {told}" if self.is_terminal else f"{name}\t{told}")
+            text = printable(value)
+            self.line(f"{name.ljust(longest)}  {text}" if self.is_terminal else f"{name}\t{text}")
 
-    def done(self, said: str, value: Any) -> None:
-        """Of a change: what was done, or its JSON."""
+    def done(self, message: str, value: Any) -> None:
+        """Print what a change has done, or its JSON."""
         if self.is_json:
             self.json(value)
         else:
-            self.line(said)
+            self.line(message)
 
 
 def output_of(given: argparse.Namespace) -> Output:

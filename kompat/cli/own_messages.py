@@ -1,4 +1,4 @@
-"""Messages that kafka-python lacks, made from kompat's definitions so that its connections can send them."""
+"""Messages that kafka-python lacks, made from kompat's definitions, so that its connections can send them."""
 
 from __future__ import annotations
 

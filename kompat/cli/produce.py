@@ -1,4 +1,4 @@
-"""`kompat produce`: send records to any broker of Kafka's protocol. Delays, priorities and the like are headers, which kompat acts on."""
+"""`kompat produce`: send records to any broker of Kafka's protocol. Delays, priorities and the like are headers for kompat."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from kompat.cli.arguments import duration, moment, setting
 from kompat.cli.command import CommandError, Parsers, UsageError, add_kafka, declare, runs
-from kompat.cli.kafka_client import opened, told
-from kompat.cli.messages import Message, NoMessage, asked, from_json, from_line
+from kompat.cli.kafka_client import error_text, opened
+from kompat.cli.messages import Message, NoMessage, extension_headers, from_json, from_line
 from kompat.cli.output import Output
 from kompat.cli.progress import Progress
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
 
-IN_FLIGHT: Final = 10_000  # records that wait for their acknowledgement
+IN_FLIGHT: Final = 10_000  # unacknowledged records
 LARGEST: Final = 64 << 20
 ACK_SECONDS: Final = 60
 SETTINGS: Final = {"linger_ms": 5, "max_request_size": LARGEST, "max_block_ms": 15_000, "delivery_timeout_ms": 45_000}
@@ -32,8 +32,8 @@ def add(commands: Parsers, summary: str) -> None:
         "produce",
         summary,
         description=(
-            "Send records: the lines of standard input or of files, one each. It ends with 0 when all of them are "
-            "acknowledged by the broker."
+            "Produce one record for each line of standard input or of files. The exit status is 0 when the broker has "
+            "acknowledged all of them."
         ),
         examples=[
             "echo 'a table for two' | kompat produce orders",
@@ -45,45 +45,62 @@ def add(commands: Parsers, summary: str) -> None:
         ],
     )
     parser.add_argument("topic")
-    parser.add_argument("files", nargs="*", metavar="FILE", help="to read; - is standard input")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="file to read; - is standard input")
     _add_contents(parser)
-    _add_asked(parser)
-    parser.add_argument("--show", action="store_true", help="print where each record is: TOPIC/PARTITION/OFFSET")
+    _add_extension_flags(parser)
+    parser.add_argument("--show", action="store_true", help="print TOPIC/PARTITION/OFFSET of each record")
     add_kafka(parser)
     runs(parser, _produce)
 
 
 def _add_contents(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--value", action="append", metavar="TEXT", help="send this in place of input; repeatable")
-    parser.add_argument("--tombstone", action="store_true", help="send a record without a value, to delete --key")
-    parser.add_argument("--whole", action="store_true", help="each file is one record, not each line")
-    parser.add_argument("--key", metavar="TEXT", help="of all records")
-    parser.add_argument("--key-separator", metavar="TEXT", help="the key stands before it in each line; \\t is a tab")
     parser.add_argument(
-        "--header", type=setting, action="append", default=[], metavar="NAME=VALUE", help="of all records; repeatable"
+        "--value", action="append", metavar="TEXT", help="value to send instead of input; may be repeated"
     )
-    parser.add_argument("--partition", type=int, metavar="N", help="to this one; else by the key, or to any")
-    parser.add_argument("--timestamp", type=moment, metavar="TIME", help="2026-01-31T12:00:00Z, or ms since 1970")
-    parser.add_argument("--json", action="store_true", help="lines are JSON objects, as `consume` prints them")
+    parser.add_argument("--tombstone", action="store_true", help="send a tombstone: a null value for --key")
+    parser.add_argument("--whole", action="store_true", help="send each file as one record")
+    parser.add_argument("--key", metavar="TEXT", help="key of all records")
+    parser.add_argument(
+        "--key-separator", metavar="TEXT", help="text between the key and the value of a line; \\t is a tab"
+    )
+    parser.add_argument(
+        "--header",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="header of all records; may be repeated",
+    )
+    parser.add_argument("--partition", type=int, metavar="N", help="partition (default: chosen by the key, else any)")
+    parser.add_argument(
+        "--timestamp", type=moment, metavar="TIME", help="timestamp: 2026-01-31T12:00:00Z, or ms since 1970"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="read lines as JSON objects, in the format of `consume --format json`"
+    )
 
 
-def _add_asked(parser: argparse.ArgumentParser) -> None:
+def _add_extension_flags(parser: argparse.ArgumentParser) -> None:
     flags = parser.add_argument_group("for kompat")
-    flags.add_argument("--delay", type=duration, metavar="SPAN", help="deliver later: 30s, 1h30m, or ms")
-    flags.add_argument("--at", type=moment, metavar="TIME", help="deliver then: 2026-01-31T12:00:00Z, or ms since 1970")
-    flags.add_argument("--priority", metavar="P", help="0 to 9, or critical, high, normal, low, background")
-    flags.add_argument("--ttl", type=duration, metavar="SPAN", help="of no use after that")
-    flags.add_argument("--message-id", metavar="TEXT", help="a record of the same id is taken once")
-    flags.add_argument("--schedule-id", metavar="TEXT", help="takes the place of the one that waits under this id")
-    flags.add_argument("--trace", action="store_true", help="have its story told: kompat trace")
+    flags.add_argument("--delay", type=duration, metavar="DURATION", help="delay the delivery: 30s, 1h30m, or ms")
+    flags.add_argument(
+        "--at", type=moment, metavar="TIME", help="deliver at this time: 2026-01-31T12:00:00Z, or ms since 1970"
+    )
+    flags.add_argument("--priority", metavar="P", help="priority: 0 to 9, or critical, high, normal, low, background")
+    flags.add_argument(
+        "--ttl", type=duration, metavar="DURATION", help="time to live: the record expires after this time"
+    )
+    flags.add_argument("--message-id", metavar="TEXT", help="message id: the broker drops duplicates with the same id")
+    flags.add_argument("--schedule-id", metavar="TEXT", help="schedule id: replace the delayed record with the same id")
+    flags.add_argument("--trace", action="store_true", help="trace the record; `kompat trace` shows its trace")
 
 
-# -- what is sent ------------------------------------------------------------------------------------------------------
+# -- records -----------------------------------------------------------------------------------------------------------
 def _defaults(given: argparse.Namespace) -> Message:
     if given.delay is not None and given.at is not None:
-        raise UsageError("--delay and --at: which of them?")
+        raise UsageError("give only one of --delay and --at")
     headers = [(name, os.fsencode(value)) for name, value in given.header]
-    headers += asked(
+    headers += extension_headers(
         delay=given.delay,
         deliverAt=given.at,
         priority=given.priority,
@@ -117,7 +134,7 @@ def _messages(given: argparse.Namespace, stack: ExitStack) -> Iterator[Message]:
 
 
 def _given_values(given: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
-    yield from enumerate(map(os.fsencode, given.value), 1)  # bytes that are no text are sent as they are
+    yield from enumerate(map(os.fsencode, given.value), 1)  # bytes that are not text are sent as they are
 
 
 def _read(given: argparse.Namespace, stack: ExitStack) -> Iterator[tuple[int, bytes]]:
@@ -137,11 +154,11 @@ def _read(given: argparse.Namespace, stack: ExitStack) -> Iterator[tuple[int, by
 
 def _check(given: argparse.Namespace) -> None:
     if given.value is not None and given.files:
-        raise UsageError("--value takes the place of files")
+        raise UsageError("--value does not go with files")
     if given.tombstone and (given.key is None or given.value is not None or given.files):
-        raise UsageError("--tombstone needs --key, and nothing to send")
+        raise UsageError("--tombstone needs --key, and neither --value nor files")
     if given.json and (given.whole or given.key_separator):
-        raise UsageError("--json says where keys are, and is by line: --whole and --key-separator do not go with it")
+        raise UsageError("--json does not go with --whole or --key-separator")
 
 
 # -- sending -----------------------------------------------------------------------------------------------------------
@@ -161,7 +178,7 @@ def _produce(given: argparse.Namespace) -> None:
 
 
 class _Sender:
-    """Sends, and looks at what came of it, in order."""
+    """Sends records, and checks their acknowledgements in order."""
 
     def __init__(self, producer: KafkaProducer, topic: str, progress: Progress, shown: Output | None) -> None:
         self._producer = producer
@@ -181,7 +198,7 @@ class _Sender:
                 partition=message.partition,
                 timestamp_ms=message.timestamp,
             )
-        except ValueError as error:  # of names and numbers that cannot be
+        except ValueError as error:  # invalid names and numbers
             raise CommandError(str(error)) from error
         self._waiting.append(future)
         while self._waiting and (self._waiting[0].is_done or len(self._waiting) > IN_FLIGHT):
@@ -198,7 +215,7 @@ class _Sender:
         try:
             made = self._waiting.popleft().get(timeout=ACK_SECONDS)
         except KafkaError as error:
-            raise CommandError(f"{self._topic}: record {self._count + 1} was refused: {told(error)}") from error
+            raise CommandError(f"{self._topic}: record {self._count + 1} was rejected: {error_text(error)}") from error
         self._count += 1
         self._progress.to(self._count)
         if self._shown is not None:

@@ -1,4 +1,4 @@
-"""A bar on stderr while something takes long; nothing where nobody watches."""
+"""A progress bar on stderr, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final, TextIO
 
 from kompat.cli.output import cut
 
-EVERY: Final = 0.1  # seconds between two looks
+EVERY: Final = 0.1  # seconds between two updates
 BAR: Final = 24
 
 
 def bar(done: float, total: float | None, label: str, seconds: float, width: int) -> str:
-    """One line. Without a total there is nothing to fill, and the count has to do."""
+    """The line of the bar. Without a total it has only the count."""
     rate = f"{done / seconds:,.0f}/s" if seconds > 0 else ""
     if not total:
         return cut(f"{label} {done:,.0f} {rate}".rstrip(), width)
@@ -25,12 +25,12 @@ def bar(done: float, total: float | None, label: str, seconds: float, width: int
 
 
 class Progress:
-    """Used as a context manager: the line is gone afterwards."""
+    """A context manager that clears the line at its end."""
 
     def __init__(
         self, label: str, total: float | None = None, stream: TextIO | None = None, *, is_watched: bool = True
     ) -> None:
-        """`is_watched`: not where somebody types, whose line it would be."""
+        """`is_watched`: false if standard input is typed on the same terminal."""
         self._label = label
         self._total = total
         self._stream = stream or sys.stderr

@@ -1,4 +1,4 @@
-"""`kompat queue`: take records one by one, and say what became of them. By kompat's HTTP door."""
+"""`kompat queue`: acquire records of share groups and acknowledge them one by one, by kompat's HTTP port."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from kompat.cli.arguments import count, duration
 from kompat.cli.command import CommandError, Parsers, UsageError, add_http, add_json, declare, runs, subcommands
-from kompat.cli.consume_share import acquire, queue_path, tell
+from kompat.cli.consume_share import acknowledge, acquire, queue_path
 from kompat.cli.formats import text
-from kompat.cli.http_client import door
+from kompat.cli.http_client import http_client
 from kompat.cli.output import Column, output_of, time_text
 from kompat.cli.shapes import bytes_of
 
@@ -34,7 +34,7 @@ QUEUES: Final = (
     Column(
         "BY CLASS",
         "depthByClass",
-        lambda told: " ".join(f"{name}:{each}" for name, each in (told or {}).items() if each) or "-",
+        lambda counts: " ".join(f"{name}:{each}" for name, each in (counts or {}).items() if each) or "-",
     ),
 )
 
@@ -45,8 +45,8 @@ def add(commands: Parsers, summary: str) -> None:
         "queue",
         summary,
         description=(
-            "Any topic is a queue to a share group: whoever acquires a record has it until it is acknowledged, or its "
-            "lock ends. By kompat's HTTP door."
+            "A share group uses a topic as a queue: a consumer acquires records, and each record is locked until the consumer "
+            "acknowledges it or the acquisition lock times out. These commands use kompat's HTTP port."
         ),
         examples=[
             "kompat queue acquire jobs --group workers --max 5",
@@ -61,7 +61,7 @@ def add(commands: Parsers, summary: str) -> None:
     stats = _command(
         inner,
         "stats",
-        "how deep queues are",
+        "show the number of records in queues, by state",
         _stats,
         "kompat queue stats",
         "kompat queue stats jobs --group workers --json",
@@ -87,52 +87,63 @@ def _add_acquire(inner: Parsers) -> None:
     parser = _command(
         inner,
         "acquire",
-        "take records: they are yours until they are acknowledged, or their locks end",
+        "acquire records; they are locked until they are acknowledged or the lock times out",
         _acquire,
         "kompat queue acquire jobs --group workers",
         "kompat queue acquire jobs --group workers --max 10 --wait 20s --json",
     )
     _add_queue(parser)
-    parser.add_argument("--max", type=count, default=1, metavar="N", help="at most so many (1)")
-    parser.add_argument("--wait", type=duration, default=0, metavar="SPAN", help="for some to come, up to 60s (0)")
-    parser.add_argument("--lock", type=duration, metavar="SPAN", help="how long they are yours (as the group has it)")
-    parser.add_argument("--partition", type=int, metavar="N", help="only from this one")
+    parser.add_argument("--max", type=count, default=1, metavar="N", help="maximum number of records (1)")
     parser.add_argument(
-        "--start-at", choices=("earliest", "latest"), help="where a group begins that is new (earliest)"
+        "--wait", type=duration, default=0, metavar="DURATION", help="wait for records, at most 60s (0)"
     )
+    parser.add_argument(
+        "--lock", type=duration, metavar="DURATION", help="lock duration (the group's share.record.lock.duration.ms)"
+    )
+    parser.add_argument("--partition", type=int, metavar="N", help="acquire from this partition only")
+    parser.add_argument("--start-at", choices=("earliest", "latest"), help="start offset of a new group (earliest)")
 
 
 def _add_words(inner: Parsers) -> None:
     for word, summary in (
-        ("ack", "they are done"),
-        ("nack", "let them come again"),
-        ("reject", "they are no good: dead letters"),
-        ("extend", "more time is needed"),
+        ("ack", "acknowledge: accept the records"),
+        ("nack", "release the records for redelivery"),
+        ("reject", "reject the records: send them to the dead-letter topic"),
+        ("extend", "renew the acquisition locks"),
     ):
         parser = _command(
             inner,
             word,
             summary,
-            _tell,
+            _acknowledge,
             f"kompat queue {word} jobs --group workers RECEIPT",
             f"kompat queue acquire jobs --group workers --json | kompat queue {word} jobs --group workers -",
         )
         parser.set_defaults(word=word)
         _add_queue(parser)
-        parser.add_argument("receipts", nargs="+", metavar="RECEIPT", help="- reads what `acquire --json` printed")
+        parser.add_argument(
+            "receipts", nargs="+", metavar="RECEIPT", help="receipt; - reads the output of `acquire --json`"
+        )
         if word == "nack":
-            parser.add_argument("--delay", type=duration, metavar="SPAN", help="not before that (as the group has it)")
+            parser.add_argument(
+                "--delay", type=duration, metavar="DURATION", help="delay before redelivery (the group's back-off)"
+            )
         if word == "reject":
-            parser.add_argument("--reason", metavar="TEXT", help="for the dead letters to tell")
+            parser.add_argument("--reason", metavar="TEXT", help="reason that is stored in the dead-letter records")
         if word == "extend":
-            parser.add_argument("--lock", type=duration, metavar="SPAN", help="for so long (as the group has it)")
+            parser.add_argument(
+                "--lock",
+                type=duration,
+                metavar="DURATION",
+                help="lock duration (the group's share.record.lock.duration.ms)",
+            )
 
 
-# -- working -----------------------------------------------------------------------------------------------------------
+# -- acquire and acknowledge -------------------------------------------------------------------------------------------
 def _acquire(given: argparse.Namespace) -> None:
     output = output_of(given)
     found = acquire(
-        door(given),
+        http_client(given),
         given.topic,
         given.group,
         most=given.max,
@@ -153,7 +164,7 @@ def _acquire(given: argparse.Namespace) -> None:
         }
         for each in found
     ]
-    output.rows(DELIVERIES, rows, empty="There is nothing to take.")
+    output.rows(DELIVERIES, rows, empty="There are no available records.")
 
 
 def _receipts(given: argparse.Namespace) -> list[str]:
@@ -161,30 +172,30 @@ def _receipts(given: argparse.Namespace) -> list[str]:
         receipts: list[str] = given.receipts
         return receipts
     try:
-        told = json.load(sys.stdin)
-        return [each["receipt"] for each in told["deliveries"]]
+        acquired = json.load(sys.stdin)
+        return [each["receipt"] for each in acquired["deliveries"]]
     except (ValueError, KeyError, TypeError):
-        raise CommandError("standard input is not what `kompat queue acquire --json` prints") from None
+        raise CommandError("standard input is not the output of `kompat queue acquire --json`") from None
 
 
-def _tell(given: argparse.Namespace) -> None:
+def _acknowledge(given: argparse.Namespace) -> None:
     output = output_of(given)
     receipts = _receipts(given)
     if not receipts:
-        raise CommandError("there are no receipts")
+        raise CommandError("no receipts are given")
     more = {
         "nack": lambda: {"delay": given.delay},
         "reject": lambda: {"reason": given.reason},
         "extend": lambda: {"lockMs": given.lock},
     }.get(given.word, dict)()
-    results = tell(door(given), given.topic, given.group, given.word, receipts=receipts, **more)
+    results = acknowledge(http_client(given), given.topic, given.group, given.word, receipts=receipts, **more)
     for each in results:
         each["outcome"] = "ok" if each["ok"] else _reason(each.get("error"))
     output.rows(RESULTS, results)
     failed = sum(not each["ok"] for each in results)
     if failed:
         raise CommandError(
-            f"{failed} of {len(results)} were refused: {next(e['outcome'] for e in results if not e['ok'])}"
+            f"{failed} of {len(results)} receipts were rejected: {next(e['outcome'] for e in results if not e['ok'])}"
         )
 
 
@@ -193,8 +204,10 @@ def _reason(error: Any) -> str:
 
 
 def _stats(given: argparse.Namespace) -> None:
-    at = door(given)
+    client = http_client(given)
     if bool(given.topic) != bool(given.group):
-        raise UsageError("a queue is a topic and its --group; without both, all are listed")
-    found = [at.get(queue_path(given.topic, given.group))] if given.topic else list(at.items("/v1/queues"))
-    output_of(given).rows(QUEUES, found, empty="There are no queues: a share group makes one of a topic.")
+        raise UsageError("give both a topic and --group, or neither to list all queues")
+    found = [client.get(queue_path(given.topic, given.group))] if given.topic else list(client.items("/v1/queues"))
+    output_of(given).rows(
+        QUEUES, found, empty="There are no queues: a topic becomes a queue when a share group reads it."
+    )

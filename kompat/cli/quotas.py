@@ -1,4 +1,4 @@
-"""`kompat quotas`: how much users, clients and addresses may ask for. Any broker of Kafka's protocol will do."""
+"""`kompat quotas`: list and change quotas of users, client ids and IP addresses on any broker of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _add_entity(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="KIND=NAME",
-        help="user, client-id or ip; without a name: the default of that kind; user and client-id go together",
+        help="entity: user, client-id or ip; without a name the default entity; user and client-id may be combined",
     )
 
 
@@ -87,7 +87,7 @@ def _set(given: argparse.Namespace) -> None:
         try:
             operations.append((name, float(text), False))
         except ValueError:
-            raise UsageError(f"{name}={text}: a number") from None
+            raise UsageError(f"{name}={text}: the value must be a number") from None
     _alter(given, operations)
     output_of(given).done("set", {"set": dict(given.quotas)})
 
@@ -102,12 +102,12 @@ def _alter(given: argparse.Namespace, operations: list[tuple[str, float, bool]])
 
     for kind, _ in given.entity:
         if kind not in ENTITIES:
-            raise UsageError(f"--for {kind}=: one of {', '.join(ENTITIES)}")
+            raise UsageError(f"--for {kind}=: the entity type must be one of {', '.join(ENTITIES)}")
     entry = AlterClientQuotasRequest.EntryData
     entity = [entry.EntityData(entity_type=kind, entity_name=name or None) for kind, name in given.entity]
-    asked = entry(
+    altered = entry(
         entity=entity, ops=[entry.OpData(key=key, value=value, remove=gone) for key, value, gone in operations]
     )
     with connect(given) as kafka:
-        for each in kafka.ask_controller(AlterClientQuotasRequest(entries=[asked], validate_only=False)).entries:
+        for each in kafka.ask_controller(AlterClientQuotasRequest(entries=[altered], validate_only=False)).entries:
             check(each.error_code, each.error_message, "quotas")

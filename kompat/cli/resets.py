@@ -1,4 +1,4 @@
-"""Where a group is to go on from. Pure."""
+"""Plans the reset of a group's offsets. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Places = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One of these; times have been looked up already."""
+    """The target of a reset: one of these. Times are converted to offsets already."""
 
     offset: int | None = None
     shift: int | None = None
@@ -22,9 +22,9 @@ class Target:
 class Move:
     topic: str
     partition: int
-    was: int | None  # None: nothing was committed
+    was: int | None  # None: no offset was committed
     to: int
-    is_clamped: bool  # the log does not have what was asked for
+    is_clamped: bool  # the requested offset is not in the log
 
     @property
     def row(self) -> dict[str, object]:
@@ -38,7 +38,7 @@ class Move:
 
 
 def moves(target: Target, committed: Places, ends: Mapping[tuple[str, int], tuple[int, int]]) -> list[Move]:
-    """For every partition of `ends`, whose logs start and end there. A shift needs something to shift from."""
+    """The new offset of each partition in `ends`, which has the start and end offsets of logs. A shift needs a committed offset."""
     found = []
     for place, (start, end) in sorted(ends.items()):
         was = committed.get(place)

@@ -15,26 +15,26 @@ def add(commands: Parsers, summary: str) -> None:
         "restore",
         summary,
         description=(
-            "Make a data directory of a backup, for a broker of the same number to start in. The directory must not be "
-            "there, or be empty. In a cluster read docs/operations.md first."
+            "Restore a backup into a data directory, for a broker with the same node id. The directory must be empty or must not "
+            "exist. For a cluster, read docs/operations.md first."
         ),
         examples=["kompat restore /var/backups/kompat/monday --data ./kompat-data"],
     )
-    parser.add_argument("backup", metavar="DIR", help="the backup")
-    parser.add_argument("--data", metavar="DIR", required=True, help="the data directory to be made")
+    parser.add_argument("backup", metavar="DIR", help="the backup directory")
+    parser.add_argument("--data", metavar="DIR", required=True, help="data directory to create")
     add_json(parser)
     runs(parser, _restore)
 
 
 def _restore(given: argparse.Namespace) -> None:
+    from kompat.backup import copying as backup
     from kompat.errors import DamagedData, StorageError
-    from kompat.log import backup
 
     try:
         manifest = backup.restore(Path(given.backup), Path(given.data))
     except (StorageError, DamagedData) as error:
         raise CommandError(str(error)) from None
-    told = {
+    summary = {
         "data": given.data,
         "created": manifest.created,
         "nodeId": manifest.node_id,
@@ -42,4 +42,4 @@ def _restore(given: argparse.Namespace) -> None:
         "bytes": manifest.size,
     }
     size, made = size_text(manifest.size), time_text(manifest.created)
-    output_of(given).done(f"{given.data} has the data of broker {manifest.node_id} of {made} ({size})", told)
+    output_of(given).done(f"{given.data} has the data of broker {manifest.node_id} of {made} ({size})", summary)

@@ -1,4 +1,4 @@
-"""Records as the HTTP door tells them. Pure."""
+"""Parses records in the JSON of the HTTP port. Pure."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 from kompat.cli.formats import Shown
 
 
-def record_of(topic: str, told: Mapping[str, Any]) -> Shown:
+def record_of(topic: str, message: Mapping[str, Any]) -> Shown:
     return Shown(
-        topic=told.get("topic") or topic,
-        partition=told["partition"],
-        offset=told["offset"],
-        timestamp=told.get("timestamp") or 0,
-        key=bytes_of(told, "key", "keyEncoding"),
-        value=bytes_of(told, "value", "encoding"),
-        headers=[(each["name"], bytes_of(each, "value", "encoding")) for each in told.get("headers") or ()],
+        topic=message.get("topic") or topic,
+        partition=message["partition"],
+        offset=message["offset"],
+        timestamp=message.get("timestamp") or 0,
+        key=bytes_of(message, "key", "keyEncoding"),
+        value=bytes_of(message, "value", "encoding"),
+        headers=[(each["name"], bytes_of(each, "value", "encoding")) for each in message.get("headers") or ()],
     )
 
 
-def bytes_of(told: Mapping[str, Any], name: str, encoding: str) -> bytes | None:
-    value = told.get(name)
+def bytes_of(message: Mapping[str, Any], name: str, encoding: str) -> bytes | None:
+    value = message.get(name)
     if value is None:
         return None
-    return base64.b64decode(value) if told.get(encoding) == "base64" else str(value).encode()
+    return base64.b64decode(value) if message.get(encoding) == "base64" else str(value).encode()

@@ -1,4 +1,4 @@
-"""`kompat topics`: what a cluster's topics are, and changing them. Any broker of Kafka's protocol will do."""
+"""`kompat topics`: list, describe and change topics on any broker of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def _add_list(inner: Parsers) -> None:
     parser = _command(
         inner, "list", "list topics", _list, "kompat topics list", "kompat topics list --search ord --json"
     )
-    parser.add_argument("--search", metavar="TEXT", default="", help="only those with this in their names")
-    parser.add_argument("--internal", action="store_true", help="also the broker's own")
+    parser.add_argument("--search", metavar="TEXT", default="", help="only names that contain this text")
+    parser.add_argument("--internal", action="store_true", help="also list internal topics")
 
 
 def _list(given: argparse.Namespace) -> None:
@@ -104,7 +104,7 @@ def _add_describe(inner: Parsers) -> None:
     parser = _command(
         inner,
         "describe",
-        "show partitions, offsets, sizes and settings",
+        "show partitions, offsets, sizes and configuration",
         _describe,
         "kompat topics describe orders",
         "kompat topics describe orders --json",
@@ -123,7 +123,7 @@ def _describe(given: argparse.Namespace) -> None:
         if at:
             output.line()
         settings = ", ".join(f"{name}={value}" for name, value in topic["configs"].items())
-        pairs = [("topic", topic["name"]), ("id", topic["topicId"]), ("settings", settings or "all by default")]
+        pairs = [("topic", topic["name"]), ("id", topic["topicId"]), ("settings", settings or "all defaults")]
         output.pairs(pairs)
         output.rows(PARTITIONS, topic["partitions"])
 
@@ -162,12 +162,12 @@ def _sizes(kafka: Kafka, topic: str) -> dict[tuple[int, int], int]:
     from kafka.errors import KafkaError
 
     try:
-        told = kafka.admin.describe_log_dirs([topic])
-    except KafkaError:  # not everybody may ask that
+        log_dirs = kafka.admin.describe_log_dirs([topic])
+    except KafkaError:  # the user may not be authorized
         return {}
     return {
         (partition["partition_index"], broker["broker"]): partition["partition_size"]
-        for broker in told
+        for broker in log_dirs
         for log_dir in broker["log_dirs"]
         for each in log_dir["topics"]
         for partition in each["partitions"]
@@ -187,20 +187,30 @@ def _add_create(inner: Parsers) -> None:
         "kompat topics create work --config kompat.queue.source=orders",
     )
     parser.add_argument("topic", nargs="+")
-    parser.add_argument("--partitions", type=count, metavar="N", help="how many (as the broker has it)")
-    parser.add_argument("--replication-factor", type=count, metavar="N", help="replicas (as the broker has it)")
-    parser.add_argument("--replicas", type=brokers, metavar="N,…", action="append", help="brokers of a partition")
-    parser.add_argument("--config", type=setting, metavar="NAME=VALUE", action="append", default=[], help="a setting")
-    parser.add_argument("--if-not-exists", action="store_true", help="no error where it is there already")
+    parser.add_argument("--partitions", type=count, metavar="N", help="number of partitions (the broker's default)")
+    parser.add_argument(
+        "--replication-factor", type=count, metavar="N", help="replication factor (the broker's default)"
+    )
+    parser.add_argument(
+        "--replicas",
+        type=brokers,
+        metavar="N,…",
+        action="append",
+        help="broker ids of a partition; repeat it for each partition",
+    )
+    parser.add_argument(
+        "--config", type=setting, metavar="NAME=VALUE", action="append", default=[], help="set a configuration property"
+    )
+    parser.add_argument("--if-not-exists", action="store_true", help="succeed if the topic exists already")
 
 
 def _create(given: argparse.Namespace) -> None:
     from kafka.protocol.admin import CreateTopicsRequest
 
     if given.replicas and (given.partitions or given.replication_factor):
-        raise UsageError("--replicas says how many partitions and replicas there are: leave the other two out")
+        raise UsageError("--replicas does not go with --partitions or --replication-factor")
     topic = CreateTopicsRequest.CreatableTopic
-    asked = [
+    topics = [
         topic(
             name=name,
             num_partitions=given.partitions or -1,
@@ -214,12 +224,12 @@ def _create(given: argparse.Namespace) -> None:
         for name in given.topic
     ]
     with connect(given) as kafka:
-        request = CreateTopicsRequest(topics=asked, timeout_ms=TIMEOUT_MS, validate_only=False)
+        request = CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS, validate_only=False)
         answered = kafka.ask_controller(request).topics
         made = [each.name for each in answered if each.error_code == 0]
         _check_all(answered, "topic", is_fine=lambda code: given.if_not_exists and code == TOPIC_ALREADY_EXISTS)
         kafka.admin.wait_for_topics(made)
-    there = [f"{name} is there already" for name in given.topic if name not in made]
+    there = [f"{name} exists already" for name in given.topic if name not in made]
     output_of(given).done("\n".join([*(f"created {name}" for name in made), *there]), {"created": made})
 
 
@@ -227,7 +237,7 @@ TOPIC_ALREADY_EXISTS: Final = 36
 
 
 def _check_all(answers: Sequence[Any], kind: str, is_fine: Any = lambda _: False) -> None:
-    """All failures in one line."""
+    """Raise all errors in one line."""
     failures = []
     for each in answers:
         if each.error_code and not is_fine(each.error_code):
@@ -243,7 +253,7 @@ def _add_configure(inner: Parsers) -> None:
     parser = _command(
         inner,
         "configure",
-        "change settings of a topic",
+        "change the configuration of a topic",
         _configure,
         "kompat topics configure orders --set retention.ms=3600000",
         "kompat topics configure orders --unset retention.ms        # as the broker has it",
@@ -259,9 +269,9 @@ def _configure(given: argparse.Namespace) -> None:
 
 
 def _add_grow(inner: Parsers) -> None:
-    parser = _command(inner, "grow", "give a topic more partitions", _grow, "kompat topics grow orders --partitions 12")
+    parser = _command(inner, "grow", "add partitions to a topic", _grow, "kompat topics grow orders --partitions 12")
     parser.add_argument("topic")
-    parser.add_argument("--partitions", type=count, metavar="N", required=True, help="how many there are to be")
+    parser.add_argument("--partitions", type=count, metavar="N", required=True, help="new number of partitions")
 
 
 def _grow(given: argparse.Namespace) -> None:
@@ -277,7 +287,7 @@ def _grow(given: argparse.Namespace) -> None:
 
 def _add_delete(inner: Parsers) -> None:
     parser = _command(
-        inner, "delete", "delete topics and all that is in them", _delete, "kompat topics delete orders returns"
+        inner, "delete", "delete topics and their records", _delete, "kompat topics delete orders returns"
     )
     parser.add_argument("topic", nargs="+")
     add_yes(parser)

@@ -1,4 +1,4 @@
-"""`kompat trace`: the story of a record, from its coming to its end. By kompat's HTTP door."""
+"""`kompat trace`: show the trace of a record, by kompat's HTTP port."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kompat.cli.arguments import count, moment, place
 from kompat.cli.command import Parsers, UsageError, add_http, add_json, declare, runs
-from kompat.cli.http_client import door, segment
+from kompat.cli.http_client import http_client, segment
 from kompat.cli.output import Column, Output, output_of, time_text
 from kompat.cli.timeline import drawn
 
@@ -28,9 +28,9 @@ def add(commands: Parsers, summary: str) -> None:
         "trace",
         summary,
         description=(
-            "Draw what happened to a record, by where it is or was, by its trace id or by its message id; or list events. "
-            "Traced are records with the header kompat-trace or a sampled traceparent, and a share of those of topics with "
-            "kompat.trace.sample. By kompat's HTTP door."
+            "Show the trace of a record, found by its partition and offset, its trace id or its message id; or list trace events. "
+            "The broker traces records that have the header kompat-trace or a sampled traceparent, and a sample of the records of "
+            "topics with kompat.trace.sample. The command uses kompat's HTTP port."
         ),
         examples=[
             "kompat produce orders --trace --show --value 'a table for two'",
@@ -43,12 +43,14 @@ def add(commands: Parsers, summary: str) -> None:
     parser.add_argument(
         "record", nargs="?", metavar="RECORD", help="TOPIC/PARTITION/OFFSET, a trace id or a message id"
     )
-    parser.add_argument("--topic", help="events of this topic")
-    parser.add_argument("--group", metavar="ID", help="events of this group")
-    parser.add_argument("--event", metavar="NAME", help="events of this kind: PRODUCED, DELIVERED, DEAD_LETTERED, …")
-    parser.add_argument("--from", dest="after", type=moment, metavar="TIME", help="then or later")
-    parser.add_argument("--to", dest="before", type=moment, metavar="TIME", help="before that")
-    parser.add_argument("--max", type=count, default=100, metavar="N", help="at most so many events (100)")
+    parser.add_argument("--topic", help="list events of this topic")
+    parser.add_argument("--group", metavar="ID", help="list events of this group")
+    parser.add_argument(
+        "--event", metavar="NAME", help="list events of this type: PRODUCED, DELIVERED, DEAD_LETTERED, …"
+    )
+    parser.add_argument("--from", dest="after", type=moment, metavar="TIME", help="at this time or later")
+    parser.add_argument("--to", dest="before", type=moment, metavar="TIME", help="before this time")
+    parser.add_argument("--max", type=count, default=100, metavar="N", help="maximum number of events (100)")
     add_json(parser)
     add_http(parser)
     runs(parser, _trace)
@@ -64,16 +66,18 @@ def _trace(given: argparse.Namespace) -> None:
     }
     if given.record is None:
         if not any(value is not None for value in wanted.values()):
-            raise UsageError("which record? TOPIC/PARTITION/OFFSET, a trace id or a message id; or --topic, --event, …")
+            raise UsageError(
+                "give a record (TOPIC/PARTITION/OFFSET, a trace id or a message id), or --topic, --event, …"
+            )
         _events(given, wanted)
         return
     if any(value is not None for value in wanted.values()):
-        raise UsageError("a record's story is told as a whole: --topic, --group, --event and times list events")
-    _stories(given)
+        raise UsageError("--topic, --group, --event and times list events: they do not go with a record")
+    _timelines(given)
 
 
-def _stories(given: argparse.Namespace) -> None:
-    at, output = door(given), output_of(given)
+def _timelines(given: argparse.Namespace) -> None:
+    client, output = http_client(given), output_of(given)
     if "/" in given.record:
         try:
             found = place(given.record)
@@ -82,16 +86,16 @@ def _stories(given: argparse.Namespace) -> None:
         path = f"/v1/topics/{segment(found.topic)}/partitions/{found.partition}/messages/{found.offset}/trace"
     else:
         path = f"/v1/traces/{segment(given.record)}"
-    told = at.get(path)
+    answer = client.get(path)
     if output.is_json:
-        output.json(told)
+        output.json(answer)
         return
-    _draw(output, told.get("traces", [told]))
+    _draw(output, answer.get("traces", [answer]))
 
 
-def _draw(output: Output, stories: list[dict[str, Any]]) -> None:
+def _draw(output: Output, traces: list[dict[str, Any]]) -> None:
     width = shutil.get_terminal_size().columns if output.is_terminal else PIPED_WIDTH
-    for at, each in enumerate(stories):
+    for at, each in enumerate(traces):
         if at:
             output.line()
         for line in drawn(each, width):
@@ -99,5 +103,5 @@ def _draw(output: Output, stories: list[dict[str, Any]]) -> None:
 
 
 def _events(given: argparse.Namespace, wanted: dict[str, Any]) -> None:
-    found = list(door(given).items("/v1/traces", given.max, **wanted))
+    found = list(http_client(given).items("/v1/traces", given.max, **wanted))
     output_of(given).rows(EVENTS, found, empty="There are no such events.")

@@ -1,4 +1,4 @@
-"""`kompat users`: who may log in, by SCRAM. Any broker of Kafka's protocol will do."""
+"""`kompat users`: list, add and remove SCRAM users on any broker of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -34,20 +34,22 @@ def add(commands: Parsers, summary: str) -> None:
         ],
     )
     inner = subcommands(parser)
-    _command(inner, "list", "list users and how they log in", _list, "kompat users list --json")
+    _command(inner, "list", "list users and their SASL mechanisms", _list, "kompat users list --json")
     adding = _command(
         inner,
         "add",
-        "add a user, or give one another password",
+        "add a user, or change the password of a user",
         _add,
         "kompat users add alice                                  # asks for the password",
         "kompat users add alice --new-password-file ./alice.txt --mechanism SCRAM-SHA-512",
     )
     adding.add_argument("name")
     adding.add_argument(
-        "--new-password-file", metavar="FILE", help="the password, in its first line; - is standard input"
+        "--new-password-file", metavar="FILE", help="file whose first line is the password; - is standard input"
     )
-    adding.add_argument("--iterations", type=count, default=ITERATIONS, metavar="N", help=f"of the hash ({ITERATIONS})")
+    adding.add_argument(
+        "--iterations", type=count, default=ITERATIONS, metavar="N", help=f"iterations of the hash ({ITERATIONS})"
+    )
     _add_mechanism(adding)
     removing = _command(inner, "remove", "remove a user", _remove, "kompat users remove alice")
     removing.add_argument("name")
@@ -63,7 +65,9 @@ def _command(inner: Parsers, name: str, summary: str, work: Any, *examples: str)
 
 
 def _add_mechanism(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--mechanism", choices=list(MECHANISMS), action="append", help="only this one (both)")
+    parser.add_argument(
+        "--mechanism", choices=list(MECHANISMS), action="append", help="only this mechanism (default: both)"
+    )
 
 
 def _list(given: argparse.Namespace) -> None:
@@ -83,12 +87,12 @@ def _list(given: argparse.Namespace) -> None:
 def _add(given: argparse.Namespace) -> None:
     secret = _new_password(given)
     with connect(given) as kafka:
-        for name in given.mechanism or list(MECHANISMS):  # one request may name a user but once
+        for name in given.mechanism or list(MECHANISMS):  # a request may name a user only once
             number, hashed = MECHANISMS[name]
             salt = os.urandom(SALT_BYTES)
             salted = hashlib.pbkdf2_hmac(hashed, secret.encode(), salt, given.iterations)
             _alter(kafka, upsertions=[(given.name, number, given.iterations, salt, salted)])
-    output_of(given).done(f"{given.name} can log in", {"added": given.name})
+    output_of(given).done(f"user {given.name} is saved", {"added": given.name})
 
 
 def _new_password(given: argparse.Namespace) -> str:
@@ -103,22 +107,22 @@ def _new_password(given: argparse.Namespace) -> str:
     elif sys.stdin.isatty():
         secret = getpass.getpass(f"password of {given.name}: ")
     else:
-        raise CommandError("there is no terminal to ask for the password: --new-password-file says it")
+        raise CommandError("there is no terminal to ask for the password: use --new-password-file")
     if not secret:
         raise CommandError("a password cannot be empty")
     return secret
 
 
 def _remove(given: argparse.Namespace) -> None:
-    """Of both mechanisms a user may have only one."""
+    """Remove a user, who may have credentials of only one of the mechanisms."""
     wanted = given.mechanism or list(MECHANISMS)
     with connect(given) as kafka:
         found = [
             _alter(kafka, deletions=[(given.name, MECHANISMS[name][0])], may_miss=len(wanted) > 1) for name in wanted
         ]
     if not any(found):
-        raise CommandError(f"there is no user {given.name}")
-    output_of(given).done(f"{given.name} cannot log in any more", {"removed": given.name})
+        raise CommandError(f"user {given.name} does not exist")
+    output_of(given).done(f"user {given.name} is removed", {"removed": given.name})
 
 
 def _alter(kafka: Kafka, *, deletions: Any = (), upsertions: Any = (), may_miss: bool = False) -> bool:

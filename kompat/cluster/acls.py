@@ -1,4 +1,4 @@
-"""Access control in the cluster's metadata: how ACLs come and go, and how they are written down."""
+"""ACLs in the cluster's metadata: how they are created, deleted and written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def records_of(state: ClusterState) -> Iterator[AclAdded]:
 
 
 def plan_creation(acls: Acls, wanted: Sequence[Acl]) -> tuple[list[AclAdded], list[KafkaError | None]]:
-    """What there is already is not refused. Outcomes in the order asked."""
+    """An ACL that exists already is accepted. Outcomes are in the order of the request."""
     added: dict[Acl, AclAdded] = {}
     outcomes: list[KafkaError | None] = []
     for acl in wanted:
@@ -51,7 +51,7 @@ def plan_creation(acls: Acls, wanted: Sequence[Acl]) -> tuple[list[AclAdded], li
 
 
 def plan_removal(acls: Acls, filters: Sequence[AclFilter]) -> tuple[list[AclRemoved], list[list[Acl] | KafkaError]]:
-    """Those that each filter matches; one that several match is removed once."""
+    """The ACLs that each filter matches; one that several match is removed once."""
     removed: dict[Acl, AclRemoved] = {}
     outcomes: list[list[Acl] | KafkaError] = []
     for each in filters:

@@ -1,6 +1,6 @@
-"""Asks the cluster's ACLs whether somebody may do something. Without `authorizer.class.name` everybody may do everything.
+"""Authorizes operations by the cluster's ACLs. Without `authorizer.class.name` every operation is allowed.
 
-Answers are remembered until an ACL changes: a producer is judged once, not with every batch.
+Results are cached until an ACL changes: a producer is authorized once, not with every batch.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from kompat.cluster.queue_rules import SOURCE
+from kompat.common.repeated import Repeated, times
 from kompat.errors import ErrorCode, KafkaError
-from kompat.repeated import Repeated, times
 from kompat.security.acls import (
     CLUSTER_NAME,
     Acl,
@@ -43,7 +43,7 @@ _REFUSALS = {
 
 
 class Asker(Protocol):
-    """Who wants to do something: a handler's Context is one."""
+    """The client that requests an operation: a handler's Context is one."""
 
     principal: str
     client_host: str
@@ -58,10 +58,10 @@ class Authorizer:
             is_open_without_acls=config["allow.everyone.if.no.acl.found"],
         )
         self._known: dict[Hashable, bool] = {}
-        self._denials = Repeated()  # a request can be denied 100,000 names, and each has its line otherwise
-        self._stamp: tuple[Acls | None, int] = (None, 0)  # what they are true of
+        self._denials = Repeated()  # one request can be denied for 100,000 names, each of which would be logged
+        self._stamp: tuple[Acls | None, int] = (None, 0)  # the ACLs that they were computed from
 
-    # -- asking ----------------------------------------------------------------------------------------------------
+    # -- authorizing -----------------------------------------------------------------------------------------------
     def allows(self, who: Asker, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> bool:
         if not self.is_enabled:
             return True
@@ -76,13 +76,13 @@ class Authorizer:
         return known
 
     def _may_read_source(self, who: Asker, name: str) -> bool:
-        """A queue topic gives its source's records: whoever may not read those any more does not get them there either."""
+        """A queue topic delivers its source's records: a client needs the right to read the source, too."""
         topic = self._cluster.image.topics.get(name)
         source = topic.configs.get(SOURCE) if topic is not None else None
         return not source or self.allows(who, Operation.READ, Kind.TOPIC, source)
 
     def require(self, who: Asker, operation: Operation, kind: Kind, name: str = CLUSTER_NAME) -> None:
-        """Raises the error that Kafka has for this kind of resource."""
+        """Raises Kafka's error for this type of resource."""
         if self.is_enabled and not self.allows(who, operation, kind, name):
             raise refusal(kind)
 
@@ -93,7 +93,7 @@ class Authorizer:
         return {name for name in set(names) if self.allows(who, operation, kind, name)}
 
     def allows_any(self, who: Asker, operation: Operation, kind: Kind) -> bool:
-        """Whether there may be a resource of the kind that the operation is allowed on."""
+        """Whether the operation is allowed on some resource of the type."""
         if not self.is_enabled:
             return True
         question = who.principal, who.client_host, operation, kind
@@ -117,7 +117,7 @@ class Authorizer:
             self._log_denial(*question)
 
     def _log_denial(self, principal: str, host: str, operation: Operation, kind: Kind, name: str) -> None:
-        """The first of a kind; the next line tells how many there were."""
+        """The first of its kind; the next line has the number of those that were left out."""
         count = self._denials.count((principal, host, operation, kind), monotonic())
         if count:
             facts = {"principal": principal, "host": host, "operation": operation.name, "on": f"{kind.name}:{name}"}
@@ -134,12 +134,12 @@ class Authorizer:
         return self._cluster.image.acls.matching(wanted)
 
     async def create(self, wanted: Sequence[Acl]) -> list[KafkaError | None]:
-        """Outcomes in the order asked."""
+        """Outcomes are in the order of the request."""
         self._need()
         return await self._cluster.run(lambda machine: machine.create_acls(wanted))
 
     async def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl] | KafkaError]:
-        """What each of the filters has removed."""
+        """The ACLs that each of the filters has removed."""
         self._need()
         return await self._cluster.run(lambda machine: machine.delete_acls(filters))
 

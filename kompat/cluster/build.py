@@ -5,18 +5,17 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
 
 from kompat.clock import Clock
-from kompat.cluster.member import Member, MemberSettings
+from kompat.cluster.local_broker import BrokerParts
 from kompat.cluster.state import Address, Broker
 from kompat.config.broker import BrokerConfig
 from kompat.errors import ConfigError
 from kompat.log.commit import GroupCommit
-from kompat.log.replication import Replication
-from kompat.log.replication_ports import ReplicationSettings
 from kompat.raft.links.identity import identity_from
 from kompat.raft.peers import Peers
+from kompat.raft.ports import ReplicationSettings
+from kompat.raft.replication import Replication
 from kompat.types import NodeId
 
 MEMBERS = "kompat.cluster.members"
@@ -25,7 +24,7 @@ LISTENER = "kompat.cluster.listener"
 
 async def build(
     config: BrokerConfig, clock: Clock, commit: GroupCommit, kafka: Mapping[str, Address], built: AsyncExitStack
-) -> Member:
+) -> BrokerParts:
     """`kafka`: where this broker listens for clients, by listener. What has to be closed again is put on the stack."""
     me = NodeId(config.node_id)
     named = parse_members(config[MEMBERS])
@@ -38,27 +37,12 @@ async def build(
     where = _where(config, named.get(me))
     host, port = await peers.listen(where.host, where.port)
     peer = Address(named[me].host if me in named else _reachable(host), port)
-    told = _advertised(config, kafka, peer)
-    broker = Broker(me, config["broker.rack"], told[config.listener.name], peer, told, replication.directory)
+    advertised = _advertised(config, kafka, peer)
+    broker = Broker(
+        me, config["broker.rack"], advertised[config.listener.name], peer, advertised, replication.directory
+    )
     interval = config["leader.imbalance.check.interval.seconds"] if config["auto.leader.rebalance.enable"] else 0
-    member = Member(MemberSettings(broker, named, interval), peers, replication)
-    replication.listener = member.leadership
-
-    def up(node: NodeId) -> None:
-        replication.peer_up(node)
-        member.network.linked(node)
-
-    def down(node: NodeId) -> None:
-        replication.peer_lost(node)
-        member.network.unlinked(node)
-
-    def directory_renewed() -> None:  # the controller hears of it with the next reminder
-        member.broker = replace(member.broker, directory=replication.directory)
-
-    replication.on_renewed = directory_renewed
-    peers.on_up, peers.on_down = up, down
-    replication.start()
-    return member
+    return BrokerParts(broker, peers, replication, named, interval)
 
 
 def parse_members(texts: tuple[str, ...]) -> dict[NodeId, Address]:

@@ -1,4 +1,4 @@
-"""What a committed record means to those who look at topics and groups from outside."""
+"""What committed records change, for watchers of topics, groups and quotas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Changes:
     deleted: list[tuple[str, UUID]]
     groups: list[str]  # whose settings changed
     configured: list[str] = field(default_factory=list)  # topics whose settings changed
-    quotas: bool = False  # of whichever clients
+    quotas: bool = False  # of any clients
 
     def __bool__(self) -> bool:
         return bool(self.topics or self.groups or self.configured or self.quotas)

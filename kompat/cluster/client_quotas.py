@@ -1,6 +1,6 @@
-"""Counts what clients do, where somebody has set quotas, and says how long they have to wait.
+"""Meters clients by the quotas of the cluster, and computes their throttle time.
 
-`is_enabled` is an attribute, for it is looked at with every request: without quotas nothing is counted.
+`is_enabled` is an attribute because it is read with every request: without quotas nothing is metered.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kompat.cluster import quotas
 from kompat.cluster.quotas import Component, QuotaChange
+from kompat.common.slices import sliced
 from kompat.errors import KafkaError
 from kompat.security.quotas import (
     CONNECTION_CREATION_RATE,
@@ -22,7 +23,6 @@ from kompat.security.quotas import (
     Entity,
     Meters,
 )
-from kompat.slices import sliced
 
 if TYPE_CHECKING:
     from kompat.clock import Clock
@@ -43,7 +43,7 @@ KEYS = (
 
 @dataclass(slots=True)
 class Waits:
-    """For a quota, of all clients together."""
+    """The throttling by one quota, of all clients together."""
 
     count: int = 0
     ms: float = 0.0
@@ -59,7 +59,7 @@ class ClientQuotas:
             config["controller.quota.window.num"],
             config["controller.quota.window.size.seconds"] * 1000,
         )
-        self.waits = {key: Waits() for key in KEYS}  # what was told to clients
+        self.waits = {key: Waits() for key in KEYS}  # what clients were throttled
         self.is_enabled = False  # for requests
         self.counts_connections = False
         self._refresh()
@@ -78,35 +78,35 @@ class ClientQuotas:
 
     # -- counting --------------------------------------------------------------------------------------------------
     def produced(self, principal: str, client_id: str | None, size: int) -> int:
-        """Milliseconds to wait, as everywhere here."""
+        """The throttle time in milliseconds, as with the other methods."""
         return self._record(PRODUCER_BYTE_RATE, principal, client_id, size)
 
     def fetched(self, principal: str, client_id: str | None, size: int) -> int:
         return self._record(CONSUMER_BYTE_RATE, principal, client_id, size)
 
     def worked(self, principal: str, client_id: str | None, seconds: float) -> int:
-        """On a request, so long."""
+        """The time that a request took."""
         return self._record(REQUEST_PERCENTAGE, principal, client_id, seconds * 100, round(self._meters.longest_ms))
 
     def most_fetched(self, principal: str, client_id: str | None) -> int | None:
-        """More bytes than this in one answer could only be too much."""
+        """The most bytes of one response: more would exceed the quota in any case."""
         most = self._meters.most(CONSUMER_BYTE_RATE, _user(principal), client_id or "")
         return None if most is None else max(1, int(most))
 
     def connected(self, address: str) -> float:
-        """Seconds after which a new connection is to be closed; 0: it may stay."""
-        return self._told(CONNECTION_CREATION_RATE, self._meters.connected(address, self._now())) / 1000
+        """Seconds after which a new connection is closed; 0: it is accepted."""
+        return self._count_throttle(CONNECTION_CREATION_RATE, self._meters.connected(address, self._now())) / 1000
 
     def mutated(self, principal: str, client_id: str | None, partitions: int, *, is_strict: bool) -> int:
-        """Partitions are to be created or deleted. Where that `is_strict`, and there is a time to wait, they must not be."""
+        """Partitions are to be created or deleted. If it `is_strict` and the throttle time is not 0, they must not be."""
         waits = self._meters.mutate(_user(principal), client_id or "", partitions, self._now(), is_strict=is_strict)
-        return self._told(CONTROLLER_MUTATION_RATE, _rounded(waits))
+        return self._count_throttle(CONTROLLER_MUTATION_RATE, _rounded(waits))
 
     def _record(self, key: str, principal: str, client_id: str | None, value: float, most: int | None = None) -> int:
         waits = _rounded(self._meters.record(key, _user(principal), client_id or "", value, self._now()))
-        return self._told(key, waits if most is None else min(waits, most))
+        return self._count_throttle(key, waits if most is None else min(waits, most))
 
-    def _told(self, key: str, ms: N) -> N:
+    def _count_throttle(self, key: str, ms: N) -> N:
         if ms > 0:
             self.waits[key].count += 1
             self.waits[key].ms += ms
@@ -124,7 +124,7 @@ class ClientQuotas:
         return [(entity, limits) async for entity, limits in sliced(known) if matches(entity)]
 
     async def alter(self, wanted: Sequence[QuotaChange], *, validate_only: bool = False) -> list[KafkaError | None]:
-        """Each entity is changed or refused on its own; outcomes in the order asked."""
+        """Each entity is changed or refused on its own; outcomes are in the order of the request."""
         return await self._cluster.run(lambda machine: machine.alter_quotas(wanted, validate_only=validate_only))
 
 

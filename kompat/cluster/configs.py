@@ -1,9 +1,10 @@
-"""Rules for changing settings: pure, they say which settings of its own a resource will have."""
+"""Rules for changing configs, pure: they compute the configs that a resource will have of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from kompat._native import NamePattern
 from kompat.cluster import dead_letters, internal, names, queue_rules
 from kompat.cluster.requests import ConfigChange, ConfigOp, ConfigReplacement
 from kompat.cluster.state import ClusterState, Resource, ResourceType
@@ -15,7 +16,6 @@ from kompat.config.topics import DEFINITIONS as TOPIC
 from kompat.config.topics import topic_value, validate_topic_config
 from kompat.config.values import ConfigType
 from kompat.errors import ConfigError, ErrorCode, KafkaError
-from kompat.patterns import Pattern
 from kompat.types import NodeId
 
 Overrides = Mapping[str, str]
@@ -34,7 +34,7 @@ _MATCH_KEYS = frozenset(
 
 
 def plan_change(state: ClusterState, change: ConfigChange, config: BrokerConfig) -> dict[str, str]:
-    """IncrementalAlterConfigs: what a resource's own settings will be."""
+    """IncrementalAlterConfigs: the resource's own configs afterwards."""
     resource = change.resource
     _check_resource(state, resource, config)
     _check_keys([(name, value) for name, op, value in change.changes if op != ConfigOp.DELETE], change.changes)
@@ -54,7 +54,7 @@ def plan_change(state: ClusterState, change: ConfigChange, config: BrokerConfig)
 
 
 def plan_replacement(state: ClusterState, replacement: ConfigReplacement, config: BrokerConfig) -> dict[str, str]:
-    """AlterConfigs: what a resource's own settings will be."""
+    """AlterConfigs: the resource's own configs afterwards."""
     _check_resource(state, replacement.resource, config)
     _check_keys(replacement.configs, [(name, ConfigOp.SET, value) for name, value in replacement.configs])
     wanted = {name: value or "" for name, value in replacement.configs}
@@ -65,7 +65,7 @@ def plan_replacement(state: ClusterState, replacement: ConfigReplacement, config
 
 
 def overrides(state: ClusterState, resource: Resource) -> Overrides:
-    """The settings that a resource has of its own."""
+    """The resource's own configs."""
     if resource.type is ResourceType.TOPIC:
         return state.topics[resource.name].configs
     return state.configs.get(resource, {})
@@ -149,7 +149,7 @@ def _check(state: ClusterState, resource: Resource, wanted: Overrides, changed: 
     if resource.type is ResourceType.TOPIC:
         validate_topic_config(wanted, config)
         queue_rules.check_change(resource.name, overrides(state, resource), wanted)
-        internal.check_configs(resource.name, wanted)
+        internal.check_configs(resource.name, wanted, state.topics[resource.name].replication_factor)
     elif resource.type is ResourceType.GROUP:
         check_group_limits(wanted, config)
         dead_letters.check(wanted, changed)
@@ -204,7 +204,7 @@ def _check_metrics(wanted: Overrides) -> None:
 
 def _is_expression(text: str) -> bool:
     try:
-        Pattern(text.strip())
+        NamePattern(text.strip())
     except ValueError:
         return False
     return True

@@ -1,122 +1,117 @@
-"""The controller, wherever it is: the broker that leads the metadata log decides for the cluster, the others ask it.
-
-Whoever asked is answered when this broker has heard of the outcome too: a client finds the topic that it has just made.
-"""
+"""The controller, on the broker that leads the metadata log: it decides for the cluster, and does its upkeep."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from struct import Struct
-from typing import Any, Protocol
+import contextlib
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
-from kompat.cluster.calls import Call, Calling
-from kompat.errors import ErrorCode, KafkaError, PeerError, PeerUnavailable
-from kompat.types import Buffer, NodeId, Offset
+from kompat.cluster import names
+from kompat.cluster.identity import new_cluster_id, new_secret
+from kompat.cluster.messages import (
+    AllocateProducerIds,
+    CreateMissingTopics,
+    FinishReassignment,
+    ReadMetadataEnd,
+    RegisterBroker,
+)
+from kompat.errors import KafkaError
+from kompat.types import NodeId
 
-PATIENCE = 10.0  # seconds: how long the cluster may be without a controller before whoever asks is told
-RETRY = 0.05
-LEAST = 5.0  # seconds for an answer, however impatient the client: what is under way is not given up lightly
-CATCH_UP = 5.0  # seconds: how long a broker may be behind the controller before an answer is given all the same
+if TYPE_CHECKING:
+    from kompat.cluster.service import ClusterService
 
-_REACHED = Struct(">q")  # stands before an answer: where the metadata log ended then
+log = logging.getLogger(__name__)
 
-Handler = Callable[[NodeId, memoryview], Awaitable[Sequence[Buffer]]]
-Command = Callable[[Any], Awaitable[Any]]
+MOST_VOTERS = 5  # voters of the metadata log: more would only be slower
+LOOK_EVERY = 1.0  # seconds
 
 
-class Metadata(Protocol):
-    """The metadata log, as this broker has it."""
-
-    @property
-    def controller(self) -> NodeId | None:
-        """Its leader, if that is known."""
-        ...
-
-    @property
-    def is_controller(self) -> bool: ...
-
-    @property
-    def end(self) -> Offset:
-        """Of what is committed."""
-        ...
-
-    async def reach(self, offset: Offset, seconds: float) -> bool: ...
+def choose_voters(now: Collection[NodeId], registered: Collection[NodeId], up: Collection[NodeId]) -> list[NodeId]:
+    """The voters of the metadata log: the present ones that are still registered, and others that are up, up to the limit."""
+    stay = [node for node in sorted(now) if node in registered]
+    others = [node for node in sorted(registered) if node not in stay and node in up]
+    return stay + others[: max(0, MOST_VOTERS - len(stay))]
 
 
 class Controller:
-    def __init__(self, me: NodeId, peers: Calling, metadata: Metadata) -> None:
-        self._me = me
-        self._peers = peers
-        self._metadata = metadata
-        self._handlers: dict[int, Handler] = {Call.CONTROL: self._command}
-        self._commands: dict[str, Command] = {}
+    def __init__(self, cluster: ClusterService) -> None:
+        self._cluster = cluster
+        self._task: asyncio.Task[None] | None = None
+        self._kick = asyncio.Event()
+        rpc = cluster.rpc
+        rpc.serve(RegisterBroker, self._register)
+        rpc.serve(FinishReassignment, self._finish_reassignment)
+        rpc.serve(CreateMissingTopics, self._create_missing)
+        rpc.serve(AllocateProducerIds, self._allocate_producer_ids)
+        rpc.serve(ReadMetadataEnd, self._read_end)
 
-    @property
-    def is_here(self) -> bool:
-        return self._metadata.is_controller
+    # -- requests --------------------------------------------------------------------------------------------------
+    async def _register(self, request: RegisterBroker) -> None:
+        await self._cluster.run(
+            lambda machine: machine.join(request.broker, cluster_id=new_cluster_id(), secret=new_secret())
+        )
 
-    # -- asking ----------------------------------------------------------------------------------------------------
-    async def ask(self, command: str, arguments: Any = None) -> Any:
-        """Have the controller carry out a command: its reply. Raises the KafkaError that it was refused with."""
-        body = json.dumps([command, arguments], separators=(",", ":")).encode()
-        return json.loads(bytes(await self.call(Call.CONTROL, [body])))
+    async def _finish_reassignment(self, request: FinishReassignment) -> None:
+        topic, index = request.log_id.topic_id, request.log_id.partition
+        await self._cluster.run(lambda machine: machine.arrived(topic, index, request.replicas))
 
-    async def call(self, kind: int, body: Sequence[Buffer], seconds: float = PATIENCE) -> memoryview:
-        """What the controller answers. Raises NOT_CONTROLLER where there is none for so long, or where the answer was lost."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        while True:
+    async def _create_missing(self, request: CreateMissingTopics) -> dict[str, KafkaError]:
+        if any(map(names.is_internal, request.names)):
+            await self._cluster.local.registration.others_registered()
+        return await self._cluster.create_with_defaults(request.names)
+
+    async def _allocate_producer_ids(self, _: AllocateProducerIds) -> tuple[int, int]:
+        block = await self._cluster.run(lambda machine: machine.allocate_producer_ids())
+        return block.start, block.stop
+
+    async def _read_end(self, _: ReadMetadataEnd) -> int:
+        return self._cluster.end
+
+    # -- duties ----------------------------------------------------------------------------------------------------
+    def lead(self) -> None:
+        self.resign()
+        self._task = asyncio.ensure_future(self._work())
+
+    def resign(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def close(self) -> None:
+        task = self._task
+        self.resign()
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
+
+    def look(self) -> None:
+        """Check whether there is something to do."""
+        self._kick.set()
+
+    async def _work(self) -> None:
+        with contextlib.suppress(KafkaError):
+            await self._cluster.mend_internal_topics()
+        while self._cluster.local.has_peers:
+            self._kick.clear()
             try:
-                return await self._once(kind, body, max(RETRY, deadline - loop.time()))
-            except PeerUnavailable as lost:
-                if lost.is_sent or loop.time() > deadline:
-                    raise KafkaError(ErrorCode.NOT_CONTROLLER, str(lost)) from lost
-            except PeerError as failed:
-                raise KafkaError(ErrorCode.NOT_CONTROLLER, str(failed)) from failed
-            except KafkaError as refused:
-                if refused.code is not ErrorCode.NOT_CONTROLLER or loop.time() > deadline:
-                    raise
-            await asyncio.sleep(RETRY)
+                await self._keep_voters()
+                await self._cluster.drain()
+            except KafkaError as error:
+                log.info("the controller tries again", extra={"reason": error})
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._kick.wait()
 
-    async def _once(self, kind: int, body: Sequence[Buffer], seconds: float) -> memoryview:
-        metadata = self._metadata
-        controller = self._me if metadata.is_controller else metadata.controller
-        if controller is None or (controller == self._me and not metadata.is_controller):
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The cluster has no controller at the moment.")
-        if controller == self._me:
-            answer = memoryview(b"".join(await self._served(kind, self._me, memoryview(b"".join(body)))))
-        else:
-            answer = await self._peers.call(controller, kind, body, max(seconds, LEAST))
-        reached = Offset(_REACHED.unpack_from(answer)[0])
-        await metadata.reach(reached, CATCH_UP)
-        return answer[_REACHED.size :]
-
-    # -- answering -------------------------------------------------------------------------------------------------
-    def on_call(self, kind: int) -> Handler:
-        """To be called when another broker asks."""
-
-        async def served(node: NodeId, body: memoryview) -> Sequence[Buffer]:
-            return await self._served(kind, node, body)
-
-        return served
-
-    def serve(self, kind: int, handler: Handler) -> None:
-        self._handlers[kind] = handler
-
-    def commands(self, commands: Mapping[str, Command]) -> None:
-        self._commands.update(commands)
-
-    async def _served(self, kind: int, node: NodeId, body: memoryview) -> Sequence[Buffer]:
-        if not self._metadata.is_controller:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        answer = await self._handlers[kind](node, body)
-        return [_REACHED.pack(self._metadata.end), *answer]
-
-    async def _command(self, _: NodeId, body: memoryview) -> Sequence[Buffer]:
-        name, arguments = json.loads(bytes(body))
-        command = self._commands.get(name)
-        if command is None:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"this broker knows no command {name}")
-        return [json.dumps(await command(arguments), separators=(",", ":")).encode()]
+    async def _keep_voters(self) -> None:
+        local = self._cluster.local
+        replica = local.leadership.replica(self._cluster.log.log_id)
+        if replica is None:
+            return
+        registered = {*self._cluster.brokers, local.me}
+        up = [node for node in registered if node == local.me or local.peers.is_up(node)]
+        voters = choose_voters(replica.voters, registered, up)
+        learners = [node for node in up if node not in voters]
+        if set(voters) != set(replica.voters) or not set(learners) <= set(replica.learners):
+            await replica.change_members(voters, learners)

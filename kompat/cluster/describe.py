@@ -1,4 +1,4 @@
-"""Settings as DescribeConfigs shows them: value, where it comes from, and what it would be otherwise."""
+"""Configs as DescribeConfigs returns them: value, source, and synonyms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ConfigEntry:
     source: ConfigSource
     is_read_only: bool
     is_sensitive: bool
-    synonyms: tuple[Synonym, ...]  # places that give it a value, the one in force first
+    synonyms: tuple[Synonym, ...]  # sources that have a value, the one in force first
     documentation: str
 
 
@@ -65,7 +65,7 @@ def broker_entries(broker: BrokerConfig) -> list[ConfigEntry]:
 
 
 def cluster_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """Of all brokers: what has been changed for all of them while they ran."""
+    """The dynamic defaults of all brokers."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     return [_broker_entry(name, text, [Synonym(name, text, source)]) for name, text in sorted(overrides.items())]
 

@@ -1,16 +1,18 @@
-"""The cluster's state machine: commands say what shall happen, in records; applying those makes it so.
+"""The cluster's state machine: commands return records, which change the cluster when they are applied.
 
-Ids, node choices and settings come in as arguments: the same records give the same cluster on every broker.
+Ids, choices of nodes and configs are arguments: the same records give the same cluster on every broker.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
-from kompat.cluster import acls, configs, internal, moves, quotas, scram_users, topics
+from kompat.cluster import acls, configs, internal, quotas, scram_users, topics
+from kompat.cluster import reassignment_rules as moves
 from kompat.cluster.records import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -57,11 +59,13 @@ class ClusterMachine:
         yield from quotas.records_of(state)
 
     # -- the cluster -----------------------------------------------------------------------------------------------
-    def join(self, broker: Broker, *, cluster_id: str) -> Decision[ClusterRecord, None]:
-        """A broker comes up; the first one founds the cluster, under the id given."""
+    def join(self, broker: Broker, *, cluster_id: str, secret: bytes) -> Decision[ClusterRecord, None]:
+        """A broker registers; the first one founds the cluster, with this id, and with a secret for unknown users' credentials."""
         records: list[ClusterRecord] = []
         if not self.state.cluster_id:
             records.append(ClusterCreated(cluster_id))
+        if not self.state.stand_ins.secret:
+            records.append(scram_users.StandInsSet(replace(self.state.stand_ins, secret=secret)))
         if self.state.brokers.get(broker.node_id) != broker:
             records.append(BrokerRegistered(broker))
         return Decision(records, None)
@@ -87,8 +91,8 @@ class ClusterMachine:
         validate_only: bool = False,
         by_owner: bool = False,
     ) -> Decision[ClusterRecord, Outcomes[str]]:
-        """Each topic is created or refused on its own. `start`: the broker that partition 0 of the first one goes to.
-        `by_owner`: internal topics may be among them."""
+        """Each topic is created or refused on its own. `start`: the broker of partition 0 of the first one. `by_owner`: internal
+        topics may be among them."""
         if sum(topics.requested_partitions(new, config) for new, _ in wanted) > topics.MAX_PARTITIONS_PER_REQUEST:
             return Decision([], {new.name: topics.too_many() for new, _ in wanted})
         count = Counter(new.name for new, _ in wanted)
@@ -157,7 +161,7 @@ class ClusterMachine:
     def reassign(
         self, wanted: Sequence[Reassignment], *, may_change_factor: bool = True
     ) -> Decision[ClusterRecord, list[KafkaError | None]]:
-        """Each partition is sent on its way or refused on its own; outcomes in the order asked."""
+        """Each reassignment is started or refused on its own; outcomes are in the order of the request."""
         outcomes: list[KafkaError | None] = []
         records: list[ClusterRecord] = []
         for each in wanted:
@@ -171,12 +175,12 @@ class ClusterMachine:
         return Decision(records, outcomes)
 
     def arrived(self, topic_id: UUID, index: int, members: Collection[NodeId]) -> Decision[ClusterRecord, None]:
-        """A partition's leader says who its replicas are: the end of a move, if that is where it was going."""
+        """A partition's leader reports its replicas: the end of a reassignment, if they are its target."""
         planned = moves.plan_arrival(self.state, topic_id, index, members)
         return Decision([planned] if planned is not None else [], None)
 
     def drain(self, leaving: Collection[NodeId], down: Collection[NodeId]) -> Decision[ClusterRecord, int]:
-        """Move what the brokers that leave still have: how many partitions that are."""
+        """Reassign the replicas of brokers that are being drained; returns how many partitions that are."""
         planned = list(moves.plan_drain(self.state, leaving, down))
         return Decision(planned, len(planned))
 
@@ -184,7 +188,7 @@ class ClusterMachine:
     def alter_configs(
         self, wanted: Sequence[ConfigChange | ConfigReplacement], *, config: BrokerConfig, validate_only: bool = False
     ) -> Decision[ClusterRecord, list[KafkaError | None]]:
-        """Each resource is changed or refused on its own; outcomes in the order asked."""
+        """Each resource is changed or refused on its own; outcomes are in the order of the request."""
         outcomes: list[KafkaError | None] = []
         records: list[ClusterRecord] = []
         count = Counter(each.resource for each in wanted)
@@ -200,10 +204,14 @@ class ClusterMachine:
                     records.append(ConfigsSet(each.resource, planned))
         return Decision([] if validate_only else records, outcomes)
 
-    def mend_internal_topics(self) -> Decision[ClusterRecord, list[str]]:
-        """Put settings right that the owners of internal topics rely on, as when an older version let others make those: the
-        names of the topics that were wrong."""
-        found = ((topic, internal.mended(topic.name, topic.configs)) for topic in self.state.topics.values())
+    def mend_internal_topics(self, *, config: BrokerConfig) -> Decision[ClusterRecord, list[str]]:
+        """Correct configs of internal topics that their coordinators cannot work with, as when replicas were removed since; returns
+        the names of these topics."""
+        found = (
+            (topic, internal.mended(topic.name, topic.configs, topic.replication_factor, config))
+            for topic in self.state.topics.values()
+            if topic.internal
+        )
         wrong = [(topic, configs) for topic, configs in found if configs != topic.configs]
         records = [ConfigsSet(Resource(ResourceType.TOPIC, topic.name), configs) for topic, configs in wrong]
         return Decision(records, [topic.name for topic, _ in wrong])
@@ -237,7 +245,7 @@ class ClusterMachine:
         return Decision(list(records), outcomes)
 
     def first_users(self, wanted: Sequence[scram_users.ScramCredentialSet]) -> Decision[ClusterRecord, list[str]]:
-        """Those of them that are not there yet come to be: their names."""
+        """Create those of the users that do not exist; returns their names."""
         records = scram_users.plan_first(self.state, wanted)
         return Decision(list(records), sorted({record.user for record in records}))
 

@@ -1,4 +1,4 @@
-"""Which names a topic may have."""
+"""Valid names of topics."""
 
 import re
 from collections.abc import Iterable
@@ -8,16 +8,16 @@ CLUSTER_METADATA = "__cluster_metadata"
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
-KOMPAT_TRACE = "__kompat_trace"  # what happened to traced records
+KOMPAT_TRACE = "__kompat_trace"  # the events of traced records
 INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, KOMPAT_TRACE})
 
-RESERVED = "__kompat"  # of topics that the broker makes for itself, now or some day
+RESERVED = "__kompat"  # of internal topics, now or in later versions
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def invalid_name(name: str) -> str | None:
-    """Why a topic may not have this name; None: it may."""
+    """Why the name is not valid for a topic; None: it is."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -35,12 +35,12 @@ def invalid_name(name: str) -> str | None:
 
 
 def folded(name: str) -> str | None:
-    """What the names that collide with this one have in common: in metrics `.` becomes `_`. None: none can."""
+    """The key that colliding names share: in metrics `.` becomes `_`. None: the name cannot collide."""
     return name.replace(".", "_") if "." in name or "_" in name else None
 
 
 def is_internal(name: str) -> bool:
-    """Is the name one of the broker's own topics? Nobody else makes such a topic or writes to it."""
+    """Whether the name is that of an internal topic. Clients cannot create such a topic or write to it."""
     return name in INTERNAL or name == CLUSTER_METADATA or name.startswith(RESERVED)
 
 

@@ -1,4 +1,4 @@
-"""The other brokers of the cluster: whom to keep a link with, who is there, and telling all of them what this one leads."""
+"""The other brokers of the cluster: keeps links to them, tracks which are up, and announces what this one leads."""
 
 from __future__ import annotations
 
@@ -6,36 +6,25 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from kompat.cluster import leaders
-from kompat.cluster.calls import Call, Calling
 from kompat.cluster.leaders import Announcement, Leaders, Led
+from kompat.cluster.messages import AnnounceLeaders, DescribeLeaders
 from kompat.cluster.state import Address, Broker
-from kompat.errors import PeerError, ProtocolError
-from kompat.types import Buffer, LogId, NodeId
+from kompat.errors import KafkaError
+from kompat.rpc.router import Router
+from kompat.types import LogId, NodeId
+
+if TYPE_CHECKING:
+    from kompat.cluster.ports import Linking
 
 log = logging.getLogger(__name__)
 
-LOST_AFTER = 3.0  # seconds without a link, until clients are told that what the broker led has no leader
-UNLISTED_AFTER = (
-    6.0  # more seconds, until it is not listed any more: clients drop what they know of a broker, and with it
-)
-# what they wait for. As with Kafka's broker.session.timeout.ms, one that is restarted is never unlisted.
-ANSWER_WITHIN = 5.0
-ASK_EVERY = 1.0  # seconds between two questions for a broker that only others reach
-
-
-class Linking(Calling, Protocol):
-    """The part of `raft.peers.Peers` by which links are kept."""
-
-    def connect(self, node: NodeId, host: str, port: int) -> None: ...
-
-    def forget(self, node: NodeId) -> None: ...
-
-    def is_up(self, node: NodeId) -> bool: ...
-
-    def is_gone(self, node: NodeId) -> bool: ...
+LOST_AFTER = 3.0  # seconds without a link, until clients see that the broker's partitions have no leader
+# More seconds, until it is not in the metadata any more: clients then drop the broker with the requests that wait for it.
+# As with Kafka's broker.session.timeout.ms, a broker that restarts stays in the metadata.
+UNLISTED_AFTER = 6.0
+PROBE_EVERY = 1.0  # seconds between two requests about a broker that this one cannot reach
 
 
 class Network:
@@ -43,27 +32,32 @@ class Network:
         self,
         me: NodeId,
         peers: Linking,
-        table: Leaders,
+        rpc: Router,
         seeds: Mapping[NodeId, Address],
+        voters: Callable[[], Sequence[NodeId]],
         lost_after: float = LOST_AFTER,
         unlisted_after: float = UNLISTED_AFTER,
     ) -> None:
-        """`seeds`: brokers to keep a link with before the cluster's metadata says who there is."""
+        """`seeds`: brokers to keep a link with before the cluster's metadata names them. `voters`: of the metadata log; a broker
+        that reaches a majority of them is inside the cluster."""
         self.me = me
-        self.leaders = table
+        self.leaders = Leaders()
         self._peers = peers
+        self._rpc = rpc
+        self._voters = voters
         self._lost_after = lost_after
         self._unlisted_after = unlisted_after
         self._known: dict[NodeId, Address] = {}
         self._linked: set[NodeId] = set()  # also brokers that have not registered yet
         self._timers: dict[NodeId, asyncio.TimerHandle] = {}
-        self._asking: dict[NodeId, asyncio.Task[None]] = {}
+        self._probes: dict[NodeId, asyncio.Task[None]] = {}
         self._unlisted: set[NodeId] = set()
-        self.voters: Callable[[], Sequence[NodeId]] = lambda: ()  # of the metadata: who is in touch with most is inside
-        self._untold: dict[LogId, Led] = {}  # to be announced with the turn's end
-        self._telling: set[asyncio.Task[None]] = set()
+        self._unannounced: dict[LogId, Led] = {}  # to be announced at the end of the turn
+        self._sending: set[asyncio.Task[None]] = set()
         self._waiters: list[asyncio.Future[None]] = []
         self._is_closed = False
+        rpc.serve(AnnounceLeaders, self._on_announcement)
+        rpc.serve(DescribeLeaders, self._on_describe_leaders)
         for node, address in seeds.items():
             self._connect(node, address)
 
@@ -86,34 +80,34 @@ class Network:
         self._peers.connect(node, address.host, address.port)
 
     def is_up(self, node: NodeId) -> bool:
-        """As far as clients need to know: a link that is lost for a moment is no reason to send them away."""
+        """Whether clients should use it: a link that is lost for a moment is no reason to move them."""
         return node == self.me or self.leaders.is_up(node)
 
     def is_listed(self, node: NodeId) -> bool:
-        """Whether clients are sent to it. A broker that has lost the others sends them away from itself: clients like to ask
-        whom they asked before, and would not hear of the new leaders. Unless all others have ended: a client that is told of
-        none but those begins from scratch, and librdkafka may get stuck in that."""
+        """Whether clients see the broker in the metadata. A broker that has lost the others removes itself: clients prefer the broker
+        that they used before, and would not see the new leaders. Unless all others have stopped: a client that gets only
+        stopped brokers bootstraps again, and librdkafka may get stuck in that."""
         if not self.leaders.is_outside:
             return node not in self._unlisted
         return node != self.me or all(map(self._peers.is_gone, self._known))
 
     @property
     def stamp(self) -> object:
-        """Another one when another broker leads something, or clients are sent to other brokers."""
+        """Changes when a leader changes, or the brokers in clients' metadata do."""
         return self.leaders.version, self.is_listed(self.me)
 
     def _look_outside(self) -> None:
-        voters = self.voters()
+        voters = self._voters()
         reached = sum(voter == self.me or self._peers.is_up(voter) for voter in voters)
         self.leaders.is_outside = 2 * reached <= len(voters) and len(voters) > 0
 
     def linked(self, node: NodeId) -> None:
-        """To be told by the links."""
+        """Called by the links."""
         self._linked.add(node)
         self._found(node)
         self._look_outside()
         self._wake()
-        self._tell(node, Announcement(tuple(self.leaders.led_by(self.me)), is_whole=True))
+        self._send(node, Announcement(tuple(self.leaders.led_by(self.me)), is_whole=True))
 
     def unlinked(self, node: NodeId) -> None:
         self._linked.discard(node)
@@ -128,23 +122,23 @@ class Network:
 
     def _given_up(self, node: NodeId) -> None:
         self._timers.pop(node, None)
-        if node not in self._asking:
-            task = self._asking[node] = asyncio.ensure_future(self._ask_around(node))
-            task.add_done_callback(lambda _: self._asking.pop(node, None))
+        if node not in self._probes:
+            task = self._probes[node] = asyncio.ensure_future(self._probe_through_others(node))
+            task.add_done_callback(lambda _: self._probes.pop(node, None))
 
-    async def _ask_around(self, node: NodeId) -> None:
-        """Where only the link between two brokers is lost, others still have one, and tell what each leads."""
+    async def _probe_through_others(self, node: NodeId) -> None:
+        """If only the link between two brokers is lost, other brokers still have one, and return what the broker leads."""
         while not self._peers.is_up(node):
-            told = await self._hear_of(node)
+            announcement = await self._leads_known_to_others(node)
             if self._peers.is_up(node):
                 return
-            if told is None:
+            if announcement is None:
                 self._lost(node)
             else:
                 self._found(node)
-                self.leaders.heard(node, told)
+                self.leaders.heard(node, announcement)
             self._wake()
-            await asyncio.sleep(ASK_EVERY)
+            await asyncio.sleep(PROBE_EVERY)
 
     def _lost(self, node: NodeId) -> None:
         if self.leaders.is_up(node):
@@ -163,27 +157,24 @@ class Network:
         self._unlisted.discard(node)
         self.leaders.found(node)
 
-    async def _hear_of(self, node: NodeId) -> Announcement | None:
-        question = node.to_bytes(4, "big")
+    async def _leads_known_to_others(self, node: NodeId) -> Announcement | None:
         for other in [known for known in self._known if self._peers.is_up(known)]:
-            with contextlib.suppress(PeerError, ProtocolError):
-                answer = await self._peers.call(other, Call.REACH, [question], ASK_EVERY)
-                if answer:
-                    return leaders.decode(node, answer)
+            with contextlib.suppress(KafkaError):
+                found = await self._rpc.call(other, DescribeLeaders(node))
+                if found is not None:
+                    return found
         return None
 
-    async def on_reach(self, _: NodeId, body: memoryview) -> Sequence[Buffer]:
-        """Another broker has lost one. An empty answer: this one has, too."""
-        node = NodeId(int.from_bytes(body, "big"))
-        if not self._peers.is_up(node):
-            return ()
-        return [leaders.encode(Announcement(tuple(self.leaders.led_by(node)), is_whole=True))]
+    async def _on_describe_leaders(self, request: DescribeLeaders) -> Announcement | None:
+        if not self._peers.is_up(request.node):
+            return None
+        return Announcement(tuple(self.leaders.led_by(request.node)), is_whole=True)
 
     async def close(self) -> None:
         self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()
-        tasks = [*self._telling, *self._asking.values()]
+        tasks = [*self._sending, *self._probes.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -192,58 +183,51 @@ class Network:
 
     # -- leaders ---------------------------------------------------------------------------------------------------
     def announce(self, log_id: LogId, led: Led) -> None:
-        """Take note of what this broker leads, or does not any more, and tell the others."""
+        """Store what this broker leads, or leads no longer, and announce it to the others."""
         if self.leaders.heard(self.me, Announcement(((log_id, led),))):
-            if not self._untold:
-                asyncio.get_running_loop().call_soon(self._tell_all)
-            self._untold[log_id] = led
+            if not self._unannounced:
+                asyncio.get_running_loop().call_soon(self._announce_all)
+            self._unannounced[log_id] = led
             self._wake()
 
     def elected(self, log_id: LogId, led: Led) -> None:
-        """Take note of what a replica here has heard of. What this broker leads itself is announced: were it known before,
-        that would be no news, and brokers without a replica would never hear of it."""
+        """Store a leader that a local replica has learnt. This broker's own leadership comes by `announce`: stored here first, it
+        would not count as a change, and brokers without a replica would never get it."""
         if led.leader != self.me and self.leaders.elected(log_id, led.leader, led.epoch):
             self._wake()
 
-    async def on_leaders(self, node: NodeId, body: memoryview) -> Sequence[Buffer]:
-        """Another broker tells what it leads."""
-        try:
-            told = leaders.decode(node, body)
-        except ProtocolError as error:
-            log.warning("another broker cannot be understood", extra={"peer": node, "reason": error})
-            return ()
-        if self.leaders.heard(node, told):
+    async def _on_announcement(self, request: AnnounceLeaders) -> None:
+        if self.leaders.heard(request.sender, request.announcement):
             self._wake()
-        return ()
 
-    def _tell_all(self) -> None:
-        untold, self._untold = self._untold, {}
-        told = Announcement(tuple(untold.items()))
+    def _announce_all(self) -> None:
+        unannounced, self._unannounced = self._unannounced, {}
+        announcement = Announcement(tuple(unannounced.items()))
         for node in self._linked:
-            self._tell(node, told)
+            self._send(node, announcement)
 
-    def _tell(self, node: NodeId, told: Announcement) -> None:
+    def _send(self, node: NodeId, announcement: Announcement) -> None:
         if self._is_closed:
             return
-        task = asyncio.ensure_future(self._call(node, leaders.encode(told)))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        task = asyncio.ensure_future(self._call(node, announcement))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
 
-    async def _call(self, node: NodeId, body: bytes) -> None:
+    async def _call(self, node: NodeId, news: Announcement) -> None:
         while True:
             try:
-                await self._peers.call(node, Call.LEADERS, [body], ANSWER_WITHIN)
-            except PeerError as error:
+                await self._rpc.call(node, AnnounceLeaders(self.me, news))
+            except KafkaError as error:
                 if not self._peers.is_up(node):
-                    return  # it hears of everything as soon as there is a link again
+                    return  # with the next link it gets everything
                 log.warning("a broker does not hear who leads what", extra={"peer": node, "reason": error})
                 await asyncio.sleep(1)
-                body = leaders.encode(Announcement(tuple(self.leaders.led_by(self.me)), is_whole=True))
+                news = Announcement(tuple(self.leaders.led_by(self.me)), is_whole=True)
             else:
                 return
 
     async def until(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait for something that depends on who leads what and who is there; whether it came true in time."""
+        """Wait for a condition on leaders and brokers; returns whether it became true in time."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while not holds():
@@ -259,7 +243,7 @@ class Network:
         return True
 
     def look(self) -> None:
-        """Something else has changed that somebody may wait for."""
+        """Something has changed that `until` may wait for."""
         self._look_outside()
         self._wake()
 

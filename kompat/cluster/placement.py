@@ -1,20 +1,20 @@
-"""Where replicas go: leaders in turn over the brokers, followers on other racks where there are any."""
+"""Places replicas: leaders in turn over the brokers, followers on other racks if there are any."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import zip_longest
+from itertools import cycle, islice, starmap, zip_longest
 
 from kompat.cluster.state import Broker, PartitionState
 from kompat.errors import ErrorCode, KafkaError
-from kompat.types import LeaderEpoch, NodeId
+from kompat.types import NodeId
 
 
-def spread(
+def place_replicas(
     count: int, replication_factor: int, brokers: Mapping[NodeId, Broker], start: int, down: Collection[NodeId] = ()
 ) -> list[tuple[NodeId, ...]]:
-    """Replicas of `count` partitions: leaders take turns over the brokers, from `start` on, followers come after them.
+    """Replicas of `count` partitions: leaders rotate over the brokers, from `start` on, followers come after them.
 
-    Each round of turns pairs other brokers. Brokers that are down get followers only, and only where there are too few others.
+    Each rotation pairs other brokers. Brokers that are down get followers only, and only if there are too few others.
     """
     if replication_factor > len(brokers):
         raise KafkaError(
@@ -26,15 +26,12 @@ def spread(
     if not up:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "All brokers are currently fenced.")
     spare = _racks_in_turn([broker for node, broker in sorted(brokers.items()) if node in down])
-    # One tuple per rotation, shared by all partitions that have it.
-    known: dict[tuple[int, int], tuple[NodeId, ...]] = {}
-    found = []
-    for index in range(count):
-        key = (start + index) % len(up), index // len(up) % max(1, len(up) - 1)
-        if key not in known:
-            known[key] = _rotation(up, spare, *key, replication_factor)
-        found.append(known[key])
-    return found
+    rounds = max(1, len(up) - 1)  # until the pairs repeat
+    found = [
+        _rotation(up, spare, (start + index) % len(up), index // len(up), replication_factor)
+        for index in range(min(count, len(up) * rounds))
+    ]
+    return list(islice(cycle(found), count))
 
 
 def _racks_in_turn(brokers: Sequence[Broker]) -> list[Broker]:
@@ -64,8 +61,8 @@ def substitute(
     able: Collection[NodeId],
     load: Mapping[NodeId, int],
 ) -> tuple[NodeId, ...] | None:
-    """The replicas with one of the able brokers in the place of one that leaves: on a rack of its own if that can be, then
-    the one with the least to do. None: there is no other."""
+    """The replicas with one of the able brokers instead of the one that leaves: on a rack of its own if possible, then
+    the one with the fewest replicas. None: there is no other."""
     racks = Counter(brokers[node].rack for node in replicas if node != leaving and node in brokers)
     others = [brokers[node] for node in able if node not in replicas]
     if not others:
@@ -99,16 +96,13 @@ def new_partitions(
     first: int, assigned: Sequence[tuple[NodeId, ...]], down: Collection[NodeId] = ()
 ) -> tuple[PartitionState, ...]:
     """Partitions from index `first` on; the first replica of each leads."""
-    for step, replicas in enumerate(assigned):
-        if down and all(node in down for node in replicas):
+    for step, replicas in enumerate(assigned if down else ()):
+        if all(node in down for node in replicas):
             raise _invalid(
                 f"All brokers specified in the manual partition assignment for partition {first + step} are fenced or in "
                 "controlled shutdown."
             )
-    return tuple(
-        PartitionState(first + step, replicas[0], LeaderEpoch(0), replicas, replicas)
-        for step, replicas in enumerate(assigned)
-    )
+    return tuple(starmap(PartitionState, enumerate(assigned, first)))
 
 
 def _invalid(message: str) -> KafkaError:

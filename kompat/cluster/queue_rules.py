@@ -10,18 +10,18 @@ from kompat.errors import ErrorCode, KafkaError
 
 SOURCE = "kompat.queue.source"
 ORDER = "kompat.delivery.order"
-# What a queue topic has in its log is of no use any more when it is acknowledged: its start moves, whatever the age, and
-# small segments give the space back.
+# A record in a queue topic's log is not needed any more when it is acknowledged: the log start moves on, whatever the age,
+# and small segments free the space.
 _DEFAULTS = {"retention.ms": "-1", "segment.bytes": str(16 << 20)}
 
 
 def with_defaults(configs: Mapping[str, str]) -> dict[str, str]:
-    """The settings that a new topic begins with."""
+    """The default configs of a new topic."""
     return {**_DEFAULTS, **configs} if configs.get(SOURCE) else dict(configs)
 
 
 def check_new(state: ClusterState, name: str, configs: Mapping[str, str]) -> None:
-    """INVALID_CONFIG where a topic cannot be the queue that it is to be."""
+    """INVALID_CONFIG if a topic cannot be a queue with these configs."""
     source = configs.get(SOURCE)
     if not source:
         return
@@ -38,7 +38,7 @@ def check_new(state: ClusterState, name: str, configs: Mapping[str, str]) -> Non
 
 
 def check_change(name: str, before: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """What a topic is, it stays: its log would be taken for something that it is not."""
+    """A topic cannot become a queue, or stop being one: its log would be misread."""
     if before.get(SOURCE, "") != wanted.get(SOURCE, ""):
         raise _invalid(f"{name} was created {'as' if before.get(SOURCE) else 'not as'} a queue topic, and stays so")
     if wanted.get(SOURCE):

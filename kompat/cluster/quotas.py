@@ -1,4 +1,4 @@
-"""Client quotas in the cluster's metadata: how they are changed, found and written down."""
+"""Client quotas in the cluster's metadata: how they are changed, found and written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXACT, DEFAULT, ANY = 0, 1, 2  # how a filter's component matches
 
 @dataclass(frozen=True, slots=True)
 class QuotasSet:
-    """All quotas that an entity has; none of them are left from before."""
+    """All quotas of an entity; they replace the earlier ones."""
 
     entity: Entity
     quotas: Mapping[str, float]
@@ -41,7 +41,7 @@ class QuotaChange:
 
 
 def plan_change(quotas: Limits, wanted: Sequence[QuotaChange]) -> tuple[list[QuotasSet], list[KafkaError | None]]:
-    """Each entity is changed or refused on its own; outcomes in the order asked."""
+    """Each entity is changed or refused on its own; outcomes are in the order of the request."""
     outcomes: list[KafkaError | None] = []
     planned: dict[Entity, QuotasSet] = {}
     for each in wanted:
@@ -77,7 +77,7 @@ def _checked_entity(parts: Sequence[tuple[str, str | None]]) -> Entity:
 
 
 def _is_address(name: str) -> bool:
-    """Kafka takes names of hosts too, and looks them up when it starts: here connections are counted by address alone."""
+    """Kafka accepts host names too, and resolves them when it starts: here connections are counted by address only."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -107,7 +107,7 @@ def _changed(
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Of a filter: which names of a type of entity match."""
+    """A filter's predicate for the names of a type of entity."""
 
     kind: str
     match_type: int
@@ -115,7 +115,7 @@ class Component:
 
 
 def matching(components: Sequence[Component], *, is_strict: bool) -> Callable[[Entity], bool]:
-    """Whether all components match an entity; one with further parts too, unless it `is_strict`."""
+    """Whether all components match an entity; unless it `is_strict`, the entity may have further parts."""
     _check_components(components)
     tests = [_test(component) for component in components]
 

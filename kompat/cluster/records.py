@@ -1,20 +1,21 @@
-"""What happens to the cluster, as it stands in the metadata log: the key names the kind, the value is JSON.
+"""The records of the metadata log: the key names the type, the value is JSON.
 
-Unknown kinds stop the broker: a log written by a newer version must not be misread. Unknown fields are left out.
+Unknown types stop the broker: a log written by a newer version must not be misread. Unknown fields are ignored.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 from uuid import UUID
 
 from kompat.cluster import acls, quotas, scram_users
 from kompat.cluster.state import Address, Broker, ClusterState, PartitionState, Resource, ResourceType, Topic
 from kompat.errors import UnknownRecord
-from kompat.types import LeaderEpoch, LogId, NodeId
+from kompat.types import LogId, NodeId
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,13 @@ class BrokerUnregistered:
 
     def change(self, state: ClusterState) -> None:
         if state.brokers.pop(self.node_id, None) is not None:
-            state.replace_directory(self.node_id)  # it may come back with another one, and nobody could tell
+            # The broker may register again with another directory, which could not be recognised.
+            state.replace_directory(self.node_id)
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryReplaced:
-    """In snapshots, for what registrations say in a log: the replicas that a broker had in a data directory that is gone."""
+    """In snapshots, instead of registrations: the replicas that a broker had in a data directory that was lost."""
 
     node_id: NodeId
     logs: frozenset[LogId]
@@ -76,7 +78,7 @@ class PartitionsCreated:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAssigned:
-    """Other replicas for a partition: on its way to them, or there."""
+    """New replicas of a partition: at the start or the end of a reassignment."""
 
     topic_id: UUID
     index: int
@@ -86,10 +88,7 @@ class PartitionAssigned:
 
     def change(self, state: ClusterState) -> None:
         topic = state.topics_by_id[self.topic_id]
-        moved = replace(
-            topic.partitions[self.index], replicas=self.replicas, adding=self.adding, removing=self.removing
-        )
-        moved = replace(moved, leader=moved.target[0], isr=moved.target)
+        moved = PartitionState(self.index, self.replicas, self.adding, self.removing)
         before, after = topic.partitions[: self.index], topic.partitions[self.index + 1 :]
         state.put_topic(replace(topic, partitions=(*before, moved, *after)))
 
@@ -104,7 +103,7 @@ class TopicDeleted:
 
 @dataclass(frozen=True, slots=True)
 class ConfigsSet:
-    """All settings that a resource has of its own; none of them are left from before."""
+    """All configs of a resource; they replace the earlier ones."""
 
     resource: Resource
     configs: Mapping[str, str]
@@ -120,7 +119,7 @@ class ConfigsSet:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsAllocated:
-    next_id: int  # all below are taken
+    next_id: int  # all below are allocated
 
     def change(self, state: ClusterState) -> None:
         state.next_producer_id = self.next_id
@@ -143,25 +142,24 @@ ClusterRecord = (
 )
 
 
-def _write_partitions(partitions: tuple[PartitionState, ...]) -> list[list[Any]]:
-    return [
-        [p.index, p.leader, p.leader_epoch, p.replicas, p.isr, *((p.adding, p.removing) if p.is_moving else ())]
-        for p in partitions
-    ]
+def _write_partitions(partitions: Sequence[PartitionState]) -> dict[str, Any]:
+    """Most partitions have the same few sets of replicas: each is written once, and shared by readers."""
+    sets: dict[tuple[NodeId, ...], int] = {}
+    written: dict[str, Any] = {
+        "first": partitions[0].index,
+        "partitions": [sets.setdefault(p.replicas, len(sets)) for p in partitions],
+        "sets": list(sets),
+    }
+    moving = [(p.index, p.adding, p.removing) for p in partitions if p.adding or p.removing]
+    return written | ({"moving": moving} if moving else {})
 
 
-def _read_partitions(rows: list[list[Any]]) -> tuple[PartitionState, ...]:
-    # Most partitions have the same few replica sets, so equal ones share one tuple.
-    shared: dict[tuple[NodeId, ...], tuple[NodeId, ...]] = {}
-
-    def nodes(found: list[int]) -> tuple[NodeId, ...]:
-        key = tuple(NodeId(node) for node in found)
-        return shared.setdefault(key, key)
-
-    return tuple(
-        PartitionState(index, NodeId(leader), LeaderEpoch(epoch), nodes(replicas), nodes(isr), *map(nodes, move))
-        for index, leader, epoch, replicas, isr, *move in rows
-    )
+def _read_partitions(value: Mapping[str, Any]) -> tuple[PartitionState, ...]:
+    sets, first = [tuple(nodes) for nodes in value["sets"]], value["first"]
+    found = list(map(PartitionState, count(first), map(sets.__getitem__, value["partitions"])))
+    for index, adding, removing in value.get("moving", ()):
+        found[index - first] = PartitionState(index, found[index - first].replicas, tuple(adding), tuple(removing))
+    return tuple(found)
 
 
 def _write_broker(record: BrokerRegistered) -> dict[str, Any]:
@@ -210,13 +208,12 @@ def _read_assigned(value: Mapping[str, Any]) -> PartitionAssigned:
 
 def _write_topic(record: TopicCreated) -> dict[str, Any]:
     topic = record.topic
-    written = {"name": topic.name, "id": topic.id.hex, "partitions": _write_partitions(topic.partitions)}
+    written = {"name": topic.name, "id": topic.id.hex, **_write_partitions(topic.partitions)}
     return written | {"configs": dict(topic.configs)} if topic.configs else written
 
 
 def _read_topic(value: Mapping[str, Any]) -> TopicCreated:
-    partitions = _read_partitions(value["partitions"])
-    return TopicCreated(Topic(value["name"], UUID(value["id"]), partitions, value.get("configs", {})))
+    return TopicCreated(Topic(value["name"], UUID(value["id"]), _read_partitions(value), value.get("configs", {})))
 
 
 _KINDS: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]], Callable[[Mapping[str, Any]], ClusterRecord]]] = {
@@ -235,8 +232,8 @@ _KINDS: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]], Callable[[Ma
     "topic": (TopicCreated, _write_topic, _read_topic),
     "partitions": (
         PartitionsCreated,
-        lambda r: {"topic": r.topic_id.hex, "partitions": _write_partitions(r.partitions)},
-        lambda v: PartitionsCreated(UUID(v["topic"]), _read_partitions(v["partitions"])),
+        lambda r: {"topic": r.topic_id.hex, **_write_partitions(r.partitions)},
+        lambda v: PartitionsCreated(UUID(v["topic"]), _read_partitions(v)),
     ),
     "assigned": (PartitionAssigned, _write_assigned, _read_assigned),
     "topic-deleted": (

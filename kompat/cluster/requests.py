@@ -1,4 +1,4 @@
-"""What admin requests ask for, whatever door they came through."""
+"""The arguments of admin requests, independent of the API that they came by."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MorePartitions:
 class Reassignment:
     topic: str
     index: int
-    replicas: Sequence[int] | None  # None: cancel the move that is under way
+    replicas: Sequence[int] | None  # None: cancel the reassignment in progress
 
 
 class ConfigOp(IntEnum):
@@ -43,7 +43,7 @@ class ConfigOp(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """Settings to change, the others stay."""
+    """Configs to change; the others stay."""
 
     resource: Resource
     changes: Sequence[tuple[str, int, str | None]]  # name, ConfigOp, value
@@ -51,7 +51,7 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReplacement:
-    """All settings that the resource shall have of its own."""
+    """All configs that the resource will have of its own."""
 
     resource: Resource
     configs: Sequence[tuple[str, str | None]]

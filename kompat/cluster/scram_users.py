@@ -1,4 +1,4 @@
-"""Users and their SCRAM credentials, in the metadata: passwords are not kept, and cannot be made out of what is."""
+"""Users and their SCRAM credentials in the metadata: passwords are not stored, and cannot be derived from it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.security.scram import LEAST_ITERATIONS, MOST_ITERATIONS, Credential, Mechanism
+from kompat.security.stand_ins import Shape, StandIns
 
 if TYPE_CHECKING:
     from kompat.cluster.state import ClusterState
@@ -37,6 +38,7 @@ class ScramCredentialSet:
 
     def change(self, state: ClusterState) -> None:
         state.users[self.user] = {**state.users.get(self.user, {}), self.mechanism: self.credential}
+        state.stand_ins = state.stand_ins.noting(self.mechanism, self.credential)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,21 @@ class ScramCredentialRemoved:
             state.users.pop(self.user, None)
 
 
-UserRecord = ScramCredentialSet | ScramCredentialRemoved
+@dataclass(frozen=True, slots=True)
+class StandInsSet:
+    """The secret for credentials of users that do not exist: set once, when the cluster is new."""
+
+    stand_ins: StandIns
+
+    def change(self, state: ClusterState) -> None:
+        state.stand_ins = self.stand_ins
 
 
-def records_of(state: ClusterState) -> Iterator[ScramCredentialSet]:
+UserRecord = ScramCredentialSet | ScramCredentialRemoved | StandInsSet
+
+
+def records_of(state: ClusterState) -> Iterator[UserRecord]:
+    yield StandInsSet(state.stand_ins)
     for user, credentials in state.users.items():
         for mechanism, known in credentials.items():
             yield ScramCredentialSet(user, mechanism, known)
@@ -81,8 +94,8 @@ def plan_alteration(
     return records, outcomes
 
 
-def plan_first(state: ClusterState, wanted: Sequence[ScramCredentialSet]) -> list[UserRecord]:
-    """Only for users that nobody has heard of."""
+def plan_first(state: ClusterState, wanted: Sequence[ScramCredentialSet]) -> list[ScramCredentialSet]:
+    """Only for users that do not exist."""
     return [each for each in wanted if each.user not in state.users]
 
 
@@ -137,11 +150,27 @@ def read_removed(value: Mapping[str, Any]) -> ScramCredentialRemoved:
     return ScramCredentialRemoved(value["user"], _named(value))
 
 
+def write_stand_ins(record: StandInsSet) -> dict[str, Any]:
+    found = record.stand_ins
+    shapes = {mechanism.label: sorted(seen) for mechanism, seen in found.shapes.items()}
+    return {"secret": found.secret.hex(), "shapes": shapes}
+
+
+def read_stand_ins(value: Mapping[str, Any]) -> StandInsSet:
+    shapes = {_mechanism_of(label): frozenset(Shape(*each) for each in seen) for label, seen in value["shapes"].items()}
+    return StandInsSet(StandIns(bytes.fromhex(value["secret"]), shapes))
+
+
 def _named(value: Mapping[str, Any]) -> Mechanism:
-    return Mechanism[value["mechanism"].replace("-", "_")]
+    return _mechanism_of(value["mechanism"])
+
+
+def _mechanism_of(label: str) -> Mechanism:
+    return Mechanism[label.replace("-", "_")]
 
 
 KINDS: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]], Callable[[Mapping[str, Any]], UserRecord]]] = {
     "scram": (ScramCredentialSet, write_set, read_set),
     "scram-removed": (ScramCredentialRemoved, write_removed, read_removed),
+    "scram-stand-ins": (StandInsSet, write_stand_ins, read_stand_ins),
 }

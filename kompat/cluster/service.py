@@ -1,10 +1,8 @@
-"""The cluster's metadata, for everybody: what is committed can be looked up at once, changes are awaited.
+"""The cluster's metadata: committed state can be read at once, changes are awaited.
 
-The machine runs on a partition of its own. Its records take effect here when they are committed: logs are opened and
-dropped, new settings reach partitions and broker. So nobody sees a topic that a crash could take away again.
-
-In a cluster that log has replicas. Its leader is the controller: there the machine runs, and what changes something has to
-be asked of it. What is committed is read from the log by every broker.
+Records of the metadata log (`metadata.py`) take effect here when they are committed: logs are opened and dropped, and configs
+applied to partitions and broker. So a topic is only visible when a crash cannot remove it again. Changes run on the
+controller: Kafka's APIs are forwarded (`Handler.is_for_controller`), the broker's own requests go by `rpc`.
 """
 
 from __future__ import annotations
@@ -13,173 +11,132 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 from uuid import UUID, uuid4
 
 from kompat.clock import Clock
 from kompat.cluster import names
 from kompat.cluster.changes import Changes, changes_of
-from kompat.cluster.hosting import Hosting
-from kompat.cluster.identity import new_cluster_id
+from kompat.cluster.controller import Controller
+from kompat.cluster.directory import ClusterDirectory
 from kompat.cluster.internal import internal_topic
+from kompat.cluster.local_broker import BrokerParts, LocalBroker
 from kompat.cluster.machine import ClusterMachine
-from kompat.cluster.records import BrokerUnregistered, ClusterCodec, ClusterRecord, PartitionAssigned, TopicDeleted
+from kompat.cluster.messages import CreateMissingTopics, ReadMetadataEnd
+from kompat.cluster.metadata import CATCH_UP, METADATA_LOG, MetadataLog
+from kompat.cluster.producer_ids import ProducerIds
+from kompat.cluster.records import BrokerUnregistered, ClusterRecord, PartitionAssigned, TopicDeleted
+from kompat.cluster.replica_manager import ReplicaManager
 from kompat.cluster.requests import ConfigChange, ConfigReplacement, MorePartitions, NewTopic, Reassignment
 from kompat.cluster.settings import SettingsView
-from kompat.cluster.state import Broker, PartitionState, Topic
+from kompat.cluster.standalone import standalone
+from kompat.cluster.state import Broker, ClusterState, PartitionState, Topic
+from kompat.common.slices import sliced
 from kompat.config.broker import BrokerConfig
-from kompat.config.topic import TopicConfig
 from kompat.coordination.decision import Decision
-from kompat.coordination.following import Following
-from kompat.coordination.runtime import Runtime
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.manager import Logs
 from kompat.log.partition import Partition
+from kompat.rpc.messages import CONTROLLER
+from kompat.rpc.router import Router
 from kompat.types import LeaderEpoch, LogId, NodeId, Offset, ProducerId, TopicPartition
-
-if TYPE_CHECKING:
-    from kompat.cluster.member import Member
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["ClusterService", "PartitionState", "Topic"]
+__all__ = ["METADATA_LOG", "ClusterService", "PartitionState", "Topic"]
 
-METADATA_LOG = LogId(UUID(int=1), 0)
-_METADATA_CONFIG = TopicConfig(
-    retention_ms=-1, segment_bytes=1 << 30, segment_ms=24 * 3_600_000, max_message_bytes=(1 << 31) - 1
-)
-
-# What clients are told where the controller's log fails: to look for the controller, and to come again.
-FAILURES = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_CONTROLLER,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.NOT_CONTROLLER,
-}
-_CATCH_UP = 5.0  # seconds that what is committed may take to be read here
 _LED_WITHIN = 2.0
 
 T = TypeVar("T")
 
 
 class ClusterService(SettingsView):
-    def __init__(self, config: BrokerConfig, clock: Clock, logs: Logs, member: Member | None = None) -> None:
-        """`member`: of a cluster of several brokers."""
+    def __init__(self, config: BrokerConfig, clock: Clock, logs: Logs, parts: BrokerParts | None = None) -> None:
+        """`parts`: the networking of this broker."""
         super().__init__(config)
+        parts = parts or standalone(config)
         self._logs = logs
-        self._hosting = Hosting(config, logs, member)
-        self.log: Partition = logs.open_private(METADATA_LOG, names.CLUSTER_METADATA, 0, _METADATA_CONFIG)
-        is_alone = member is None
-        self._runtime: Runtime[ClusterMachine, ClusterRecord] = Runtime(
-            ClusterMachine,
-            ClusterCodec(),
-            self.log,
-            clock=clock,
-            store=self.log.store,
-            listener=self if is_alone else None,
-            failures=None if is_alone else FAILURES,
-            is_leading=is_alone,
-        )
-        self._following: Following[ClusterMachine, ClusterRecord] | None = None
-        if not is_alone:
-            self._following = Following(ClusterMachine, ClusterCodec(), self.log, self)
-        self.member = member
-        self._tidying: asyncio.Task[None] | None = None
-        self._mending: asyncio.Task[None] | None = None
-        self._producer_ids = iter(range(0))
+        self._metadata = MetadataLog(clock, logs, self)
+        self._published = Offset(0)  # the offset up to which the image is applied
+        self.rpc = Router(parts.broker.node_id, ClusterDirectory(self, logs), parts.links)
+        self._controller = Controller(self)
+        self.local = LocalBroker(parts, self, self.rpc, self)
+        self._replicas = ReplicaManager(config, logs, self.local)
+        self._producer_ids = ProducerIds(self.rpc)
         self._watchers: list[Callable[[Changes], None]] = []
-        self._allocating: asyncio.Task[None] | None = None
-        if member is not None:
-            member.bind(self)
-            member.controller.commands(
-                {
-                    "join": self._join,
-                    "arrived": self._arrived,
-                    "create": self._create,
-                    "producer-ids": self._allocate,
-                    "end": self._end,
-                }
-            )
+        self._tidying: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Take up the cluster where it stood, and join it."""
-        if self.member is not None and self._following is not None:
-            await self.member.start()
-            await self._following.start()
-            await self.member.join()
-            self._tidying = asyncio.ensure_future(self._tidy(self.member))
-            return
-        await self._runtime.load()
-        if not self._runtime.skipped.count:  # else what was skipped may be of a topic that is there
-            await self._hosting.drop_leftovers({METADATA_LOG})
-        broker = Broker(NodeId(self._config.node_id), self._config["broker.rack"])
-        await self._runtime.run(lambda machine: machine.join(broker, cluster_id=new_cluster_id()))
-        await self._mend()
+        """Load the metadata, and join the cluster."""
+        await self.local.start()
+        await self._metadata.start()
+        await self.local.join()
+        self._tidying = asyncio.ensure_future(self._tidy())
+        if not self.local.has_peers:  # there are no other brokers to wait for
+            await asyncio.gather(self._tidying, self.mend_internal_topics())
 
-    async def _mend(self) -> None:
-        for name in await self._runtime.run(lambda machine: machine.mend_internal_topics()):
-            logger.warning("settings of internal topic %s were wrong, and are mended", name)
-
-    async def _tidy(self, member: Member) -> None:
-        """Only when all is known that was decided may what nobody knows of be removed."""
+    async def _tidy(self) -> None:
+        """Remove the data of unknown topics, but only after all committed metadata was read."""
         while True:
             with contextlib.suppress(KafkaError):
-                if await self.reach(Offset(await member.controller.ask("end")), _CATCH_UP):
+                if await self.reach(Offset(await self.rpc.call(CONTROLLER, ReadMetadataEnd())), CATCH_UP):
                     break
-        if self._following is not None and not self._following.skipped.count:
-            await self._hosting.drop_leftovers({METADATA_LOG})
+        if not self._metadata.has_skipped:  # else what was skipped may be of an existing topic
+            await self._replicas.drop_leftovers({METADATA_LOG})
 
     async def close(self) -> None:
-        for task in (self._tidying, self._mending):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-        if self.member is not None:
-            await self.member.close()
-        if self._following is not None:
-            await self._following.close()
-        with contextlib.suppress(TimeoutError):  # what nobody else has may never be committed
-            await asyncio.wait_for(self._runtime.close(), _CATCH_UP)
+        if self._tidying is not None:
+            self._tidying.cancel()
+            await asyncio.gather(self._tidying, return_exceptions=True)
+        await self._controller.close()
+        await self.local.close()
+        await self._metadata.close()
 
-    # -- what the runtime tells, or the log ------------------------------------------------------------------------
-    def loaded(self) -> None:
-        self.image = self._runtime.machine.state.copy()
-        self._hosting.take_over(self.image)
+    # -- applying the metadata log --------------------------------------------------------------------------------
+    def take_over(self, image: ClusterState, end: Offset) -> Iterator[None]:
+        self.image, self._published = image, end
+        yield from self._replicas.take_over(image)
+        moving = [LogId(t.id, p.index) for t in image.topics.values() for p in t.partitions if p.is_moving]
+        self._look_around(moved=moving)
+        self._notify_watchers(Changes([], [], [], quotas=True))
 
-    def rebuilt(self, machine: ClusterMachine) -> None:
-        self.image = machine.state
-        self._hosting.take_over(self.image)
-        if self.member is not None:
-            moving = [LogId(t.id, p.index) for t in self.image.topics.values() for p in t.partitions if p.is_moving]
-            self.member.changed(moved=moving)
-        self._tell(Changes([], [], [], quotas=True))
-
-    def committed(self, records: Sequence[ClusterRecord]) -> None:
+    def follow(self, records: Sequence[ClusterRecord], end: Offset) -> Iterator[None]:
         changes = changes_of(records, self.image)
-        gone = [self.image.topics_by_id.get(record.topic_id) for record in records if isinstance(record, TopicDeleted)]
-        for record in records:
-            self._hosting.follow(self.image, record)
-        if self.member is not None:
-            self.member.changed(
-                gone=[record.node_id for record in records if isinstance(record, BrokerUnregistered)],
-                moved=[LogId(r.topic_id, r.index) for r in records if isinstance(r, PartitionAssigned)],
-            )
-            self.member.leaders.forget(LogId(t.id, p.index) for t in gone if t is not None for p in t.partitions)
+        try:
+            for record in records:
+                deleted = self.image.topics_by_id.get(record.topic_id) if isinstance(record, TopicDeleted) else None
+                yield from self._replicas.follow(self.image, record)
+                if deleted is not None:
+                    yield from self._forget_leaders(deleted)
+        finally:
+            self._published = end
+        self._look_around(
+            gone=[record.node_id for record in records if isinstance(record, BrokerUnregistered)],
+            moved=[LogId(r.topic_id, r.index) for r in records if isinstance(r, PartitionAssigned)],
+        )
         if changes:
-            self._tell(changes)
+            self._notify_watchers(changes)
 
-    def _tell(self, changes: Changes) -> None:
+    def _forget_leaders(self, topic: Topic) -> Iterator[None]:
+        for partition in topic.partitions:
+            self.local.leaders.forget(LogId(topic.id, partition.index))
+            yield
+
+    def _look_around(self, gone: Sequence[NodeId] = (), moved: Sequence[LogId] = ()) -> None:
+        self.local.changed(gone, moved)
+        self._controller.look()
+
+    def _notify_watchers(self, changes: Changes) -> None:
         for watcher in self._watchers:
             watcher(changes)
 
     async def run(self, command: Callable[[ClusterMachine], Decision[ClusterRecord, T]]) -> T:
-        """Have the machine decide; the reply when everybody here can see what it did."""
-        reply = await self._runtime.run(command)
-        if self._following is not None:
-            await self.reach(self._runtime.committed_offset, _CATCH_UP)
-        return reply
+        """Run a command; the reply comes when its effect is visible on this broker."""
+        return await self._metadata.run(command)
 
     def watch(self, watcher: Callable[[Changes], None]) -> None:
-        """Be told of topics and groups that changed, when that is committed."""
+        """Call the watcher with committed changes of topics, groups and quotas."""
         self._watchers.append(watcher)
 
     # -- looking up ------------------------------------------------------------------------------------------------
@@ -193,9 +150,8 @@ class ClusterService(SettingsView):
 
     @property
     def metadata_offset(self) -> Offset:
-        """Of the newest committed metadata record: moves with every change."""
-        end = self._runtime.committed_offset if self._following is None else self._following.position
-        return Offset(end - 1)
+        """The offset of the last committed metadata record: increases with every change."""
+        return Offset(self._published - 1)
 
     def partition_state(self, log_id: LogId) -> PartitionState | None:
         topic = self.image.topics_by_id.get(log_id.topic_id)
@@ -203,7 +159,7 @@ class ClusterService(SettingsView):
         return topic.partitions[log_id.partition] if topic is not None and known else None
 
     def has_partition(self, partition: TopicPartition) -> bool:
-        """On whatever broker."""
+        """Whether the partition exists, on whichever broker."""
         topic = self.topic(partition.topic)
         return topic is not None and 0 <= partition.partition < len(topic.partitions)
 
@@ -235,12 +191,12 @@ class ClusterService(SettingsView):
                 by_owner=by_owner,
             )
         )
-        if self.member is not None and not validate_only:
+        if not validate_only:
             await self.until_led([topic.name for topic in outcomes.values() if isinstance(topic, Topic)])
         return outcomes
 
     async def auto_create(self, wanted: Iterable[str]) -> dict[str, KafkaError]:
-        """Create the topics that do not exist; those that cannot be created, and why. Internal ones are left to their owners."""
+        """Create the topics that do not exist; returns the errors of those that cannot be. Internal ones are created by their owners."""
         wanted = list(wanted)
         absent = [name for name in wanted if names.is_internal(name) and name not in self.image.topics]
         unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The broker makes its internal topics itself.")
@@ -248,16 +204,17 @@ class ClusterService(SettingsView):
         return {**refused, **dict.fromkeys(absent, unknown)}
 
     async def _make_missing(self, wanted: Iterable[str]) -> dict[str, KafkaError]:
-        missing = [name for name in dict.fromkeys(wanted) if name not in self.image.topics]
-        if self.member is not None and missing:
-            refused = await self.member.controller.ask("create", missing)
-            await self.until_led([name for name in missing if name not in refused])
-            return {name: KafkaError(ErrorCode(code), message) for name, (code, message) in refused.items()}
-        return await self._auto_create_here(missing)
+        missing = tuple(name for name in dict.fromkeys(wanted) if name not in self.image.topics)
+        if not missing:
+            return {}
+        refused = await self.rpc.call(CONTROLLER, CreateMissingTopics(missing))
+        await self.until_led([name for name in missing if name not in refused])
+        return refused
 
-    async def _auto_create_here(self, missing: Sequence[str]) -> dict[str, KafkaError]:
-        wanted = [self._default_topic(name) for name in missing]
-        outcomes = await self.create_topics(wanted, by_owner=True) if wanted else {}
+    async def create_with_defaults(self, wanted: Iterable[str]) -> dict[str, KafkaError]:
+        """On the controller: returns the errors of those that cannot be created."""
+        new = [self._default_topic(name) for name in wanted if name not in self.image.topics]
+        outcomes = await self.create_topics(new, by_owner=True) if new else {}
         return {
             name: outcome
             for name, outcome in outcomes.items()
@@ -270,7 +227,7 @@ class ClusterService(SettingsView):
         return NewTopic(name)
 
     async def ensure_internal_topic(self, name: str) -> Topic:
-        """The internal topic, created if this is the first that is heard of it."""
+        """The internal topic, created if it does not exist."""
         known = self.topic(name)
         if known is not None:
             return known
@@ -278,7 +235,7 @@ class ClusterService(SettingsView):
         if refused is not None:
             raise refused
         known = self.topic(name)
-        if known is None:  # somebody was faster, and others too, to delete it again
+        if known is None:  # another broker has created it, and a client has deleted it again
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return known
 
@@ -298,134 +255,90 @@ class ClusterService(SettingsView):
     async def reassign(
         self, wanted: Sequence[Reassignment], *, may_change_factor: bool = True
     ) -> list[KafkaError | None]:
-        """Send partitions to other brokers, each on its own; outcomes in the order asked."""
+        """Reassign partitions, each on its own; outcomes are in the order of the request."""
         return await self.run(lambda machine: machine.reassign(wanted, may_change_factor=may_change_factor))
 
-    # -- in a cluster ----------------------------------------------------------------------------------------------
+    # -- brokers ---------------------------------------------------------------------------------------------------
     @property
     def controller(self) -> NodeId | None:
-        """Who decides for the cluster, as far as this broker knows."""
-        member = self.member
-        if member is None:
-            return NodeId(self._config.node_id)
-        replica = member.leadership.replica(METADATA_LOG)
+        """The controller, as far as this broker knows."""
+        replica = self.local.leadership.replica(METADATA_LOG)
         known = replica.leader if replica is not None else None
-        led = member.leaders.of(METADATA_LOG)
-        return known or (led.leader if led is not None else None) or member.heard_controller
+        return known or self.local.leader(METADATA_LOG) or self.local.registration.reported_controller
 
     @property
     def network_stamp(self) -> object:
-        """Of what clients are told of leaders and brokers: the same as long as that is."""
-        return self.member.network.stamp if self.member is not None else None
+        """Changes when clients' metadata of leaders and brokers does."""
+        return self.local.network.stamp
+
+    @property
+    def log(self) -> Partition:
+        return self._metadata.log
 
     @property
     def is_controller(self) -> bool:
-        return self._runtime.is_leading
+        return self._metadata.is_controller
 
     @property
     def end(self) -> Offset:
         return self.log.high_watermark
 
     async def reach(self, offset: Offset, seconds: float) -> bool:
-        """Wait until this broker knows of all metadata before an offset; whether that was so in time."""
-        return self._following is None or await self._following.reach(offset, seconds)
+        """Wait until this broker has all metadata before an offset; returns whether it did so in time."""
+        return await self._metadata.reach(offset, seconds)
 
     def leading(self, partition: Partition, epoch: LeaderEpoch) -> None:
         if partition is self.log:
-            self._runtime.lead().add_done_callback(_look_at)
-            self._mending = asyncio.ensure_future(self._mend())
-            self._mending.add_done_callback(_look_at)
+            self._metadata.lead()
+            self._controller.lead()
 
     def following(self, partition: Partition) -> None:
         if partition is self.log:
-            self._runtime.resign()
+            self._metadata.resign()
+            self._controller.resign()
 
     async def until_led(self, names: Collection[str], seconds: float = _LED_WITHIN) -> None:
-        """Wait a little for new topics to have leaders: who asks for a topic wants to use it."""
-        member = self.member
-        if member is not None and names:
-            topics = [topic for topic in map(self.topic, names) if topic is not None]
-            logs = [LogId(topic.id, p.index) for topic in topics for p in topic.partitions]
-            await member.network.until(lambda: all(_is_led(member, log_id) for log_id in logs), seconds)
+        """Wait a little for new topics to have leaders: a client that creates a topic will use it."""
+        topics = [topic for topic in map(self.topic, names) if topic is not None]
+        all_of_them = (LogId(topic.id, p.index) for topic in topics for p in topic.partitions)
+        left = [log_id async for log_id in sliced(all_of_them) if self.local.leader(log_id) is None]
+        await self.local.network.until(lambda: self._are_led(left), seconds)
+
+    def _are_led(self, left: list[LogId]) -> bool:
+        """Whether all have a leader. Those that had one are removed from the list, since there may be thousands."""
+        while left and self.local.leader(left[-1]) is not None:
+            left.pop()
+        return not left
 
     @property
     def _down(self) -> Collection[NodeId]:
-        return self.member.leaders.down if self.member is not None else ()
+        return self.local.leaders.down
 
     async def drain(self) -> None:
-        """Move on what brokers that leave still have."""
+        """Reassign the replicas of brokers that are being drained."""
         leaving = self.image.leaving
         if leaving:
             await self.run(lambda machine: machine.drain(leaving, self._down))
 
+    async def mend_internal_topics(self) -> None:
+        for name in await self.run(lambda machine: machine.mend_internal_topics(config=self._config)):
+            logger.warning("settings of internal topic %s were wrong, and are mended", name)
+
     async def unregister(self, node_id: NodeId) -> None:
-        if self.member is None and node_id in self.brokers:  # it would not come again, as one of many does
+        if not self.local.has_peers and node_id in self.brokers:  # it would not register again, unlike one of several
             raise KafkaError(ErrorCode.INVALID_REQUEST, "This broker is alone: who would be there without it?")
         await self.run(lambda machine: machine.unregister(node_id))
-
-    async def _join(self, told: dict[str, Any]) -> None:
-        from kompat.cluster.membership import broker_told  # only in a cluster
-
-        await self.run(lambda machine: machine.join(broker_told(told), cluster_id=new_cluster_id()))
-
-    async def _arrived(self, told: Sequence[Any]) -> None:
-        topic, index, members = told
-        await self.run(lambda machine: machine.arrived(UUID(topic), index, members))
-
-    async def _create(self, wanted: Sequence[str]) -> dict[str, tuple[int, str]]:
-        if self.member is not None and any(map(names.is_internal, wanted)):
-            await self.member.gathered()
-        refused = await self._auto_create_here([name for name in wanted if name not in self.image.topics])
-        return {name: (error.code, error.message) for name, error in refused.items()}
-
-    async def _allocate(self, _: None) -> tuple[int, int]:
-        block = await self._runtime.run(lambda machine: machine.allocate_producer_ids())
-        return block.start, block.stop
-
-    async def _end(self, _: None) -> int:
-        return self.end
 
     # -- settings --------------------------------------------------------------------------------------------------
     async def alter_configs(
         self, wanted: Sequence[ConfigChange | ConfigReplacement], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
-        """Change or replace settings of resources, each on its own; outcomes in the order asked."""
+        """Change or replace configs of resources, each on its own; outcomes are in the order of the request."""
         return await self.run(
             lambda machine: machine.alter_configs(wanted, config=self._config, validate_only=validate_only)
         )
 
     # -- producer ids ----------------------------------------------------------------------------------------------
     async def next_producer_id(self) -> ProducerId:
-        """One that was never given before. Blocks of them are taken, so that few of these calls write anything."""
-        while (found := next(self._producer_ids, None)) is None:
-            if self._allocating is None:
-                self._allocating = asyncio.ensure_future(self._take_block())
-                self._allocating.add_done_callback(_look_at)
-            await asyncio.shield(self._allocating)
-        return ProducerId(found)
-
-    async def _take_block(self) -> None:
-        """Over with its last step: whoever came between that and a callback would wait for what is done, and let nobody else run."""
-        try:
-            self._producer_ids = iter(await self._next_block())
-        finally:
-            self._allocating = None
-
-    async def _next_block(self) -> range:
-        if self.member is None:
-            return range(*await self._allocate(None))
-        try:
-            return range(*await self.member.controller.ask("producer-ids"))
-        except KafkaError as error:  # producers of every age come again when they hear this, and know of no controllers
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error
-
-
-def _is_led(member: Member, log_id: LogId) -> bool:
-    led = member.leaders.of(log_id)
-    return led is not None and led.leader is not None
-
-
-def _look_at(done: asyncio.Task[None]) -> None:
-    """A load that failed is tried again with the next command: its error is told then."""
-    if not done.cancelled():
-        done.exception()
+        """An unused producer id."""
+        return await self._producer_ids.next()

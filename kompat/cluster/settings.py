@@ -1,4 +1,4 @@
-"""The settings of topics, brokers and groups, as the cluster's metadata has them."""
+"""The configs of topics, brokers and groups, from the cluster's metadata."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kompat.errors import ErrorCode, KafkaError
 
 
 class SettingsView:
-    """Looks at what is committed."""
+    """Reads the committed state."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -25,7 +25,7 @@ class SettingsView:
         return self.image.topics.get(name)
 
     def describe_configs(self, resource: Resource) -> list[ConfigEntry]:
-        """All settings of a resource, in force, with where they come from. KafkaError where there is no such resource."""
+        """All configs of a resource in force, with their sources. KafkaError if there is no such resource."""
         if resource.type is ResourceType.TOPIC:
             return self.describe_topic_configs(resource.name)
         if resource.type is ResourceType.BROKER:
@@ -48,7 +48,7 @@ class SettingsView:
         return self.describe_configs_of(topic)
 
     def describe_configs_of(self, topic: Topic) -> list[ConfigEntry]:
-        """Also of a topic that does not exist: one that was only validated. Topics without settings share one list."""
+        """Also of a topic that does not exist, but was validated. Topics without configs of their own share one list."""
         if topic.configs:
             return describe.topic_entries(topic.configs, self._config)
         version, entries = self._default_entries
@@ -71,7 +71,7 @@ class SettingsView:
         return describe.broker_entries(self._config)
 
     def config_resources(self, types: Collection[ResourceType]) -> Iterator[Resource]:
-        """The resources of these types that have settings; topics and brokers always do."""
+        """The resources of these types that have configs; topics and brokers always do."""
         if ResourceType.TOPIC in types:
             yield from (Resource(ResourceType.TOPIC, name) for name in list(self.image.topics))
         if ResourceType.BROKER in types:
@@ -83,12 +83,12 @@ class SettingsView:
         return [each.name for each in self.image.configs if each.type is ResourceType.GROUP]
 
     def group_setting(self, group_id: str, name: str) -> Value:
-        """A group's setting in force: its own, or the broker's default."""
+        """A group's config in force: its own, or the broker's default."""
         own = self.image.configs.get(Resource(ResourceType.GROUP, group_id), {})
         return group_value(name, own, self._config)
 
     def has_group_setting(self, group_id: str, name: str) -> bool:
-        """Has somebody said what it is to be for this group?"""
+        """Whether the group has a config of its own for it."""
         return name in self.image.configs.get(Resource(ResourceType.GROUP, group_id), {})
 
 

@@ -1,23 +1,25 @@
-"""The cluster as its records say it is. Values are immutable: views may keep them."""
+"""The state of the cluster, built from its records. Values are immutable: views may keep them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from kompat.cluster import names
 from kompat.security.acls import Acls
 from kompat.security.quotas import Entity
 from kompat.security.scram import Credential, Mechanism
-from kompat.types import LeaderEpoch, LogId, NodeId
+from kompat.security.stand_ins import StandIns
+from kompat.types import LogId, NodeId
 
 DRAIN = "kompat.drain"  # a broker's setting
 
 
 class ResourceType(IntEnum):
-    """What has settings, by the protocol's numbers."""
+    """The types of resources with configs, by the protocol's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -32,15 +34,13 @@ class Resource:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    index: int
-    leader: NodeId
-    leader_epoch: LeaderEpoch
-    replicas: tuple[NodeId, ...]  # the first is the preferred leader; while it moves, those to be removed come last
-    isr: tuple[NodeId, ...]
-    adding: tuple[NodeId, ...] = ()  # of the replicas: those that were not among them before the move
-    removing: tuple[NodeId, ...] = ()  # of the replicas: those that will not be among them after it
+class PartitionState(NamedTuple):  # not a dataclass: a topic may have 10,000 of them, which are created at once
+    index: int  # type: ignore[assignment]  # instead of the tuples' method
+    replicas: tuple[
+        NodeId, ...
+    ]  # the first is the preferred leader; during a reassignment those to be removed come last
+    adding: tuple[NodeId, ...] = ()  # of the replicas: those that are added by the reassignment
+    removing: tuple[NodeId, ...] = ()  # of the replicas: those that are removed by the reassignment
 
     @property
     def is_moving(self) -> bool:
@@ -48,12 +48,17 @@ class PartitionState:
 
     @property
     def target(self) -> tuple[NodeId, ...]:
-        """The replicas that there shall be."""
+        """The replicas after the reassignment."""
         return tuple(node for node in self.replicas if node not in self.removing) if self.removing else self.replicas
 
     @property
+    def leader(self) -> NodeId:
+        """The preferred leader. The actual one is not part of the metadata."""
+        return self.target[0]
+
+    @property
     def origin(self) -> tuple[NodeId, ...]:
-        """The replicas that there were before it began to move."""
+        """The replicas before the reassignment."""
         return tuple(node for node in self.replicas if node not in self.adding) if self.adding else self.replicas
 
 
@@ -86,8 +91,8 @@ class Address:
 class Broker:
     node_id: NodeId
     rack: str | None = None
-    kafka: Address | None = None  # where clients find it; None: where they have found it already, for there is no other
-    peer: Address | None = None  # where other brokers find it
+    kafka: Address | None = None  # its address for clients; None: a single broker, which clients have reached already
+    peer: Address | None = None  # its address for other brokers
     listeners: Mapping[str, Address] = field(default_factory=dict)  # as `kafka`, by the name of the listener
     directory: str = ""  # the id of its data directory; empty: not known
 
@@ -101,12 +106,13 @@ class ClusterState:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self.configs: dict[Resource, Mapping[str, str]] = {}  # of all but topics
-        # The replicas that a broker had when its data directory was last replaced: it may have made promises for them.
+        # The replicas that a broker had when its data directory was last replaced: it may have voted or acknowledged for them.
         self.replaced: dict[NodeId, frozenset[LogId]] = {}
         self.next_producer_id = 0
         self.acls = Acls()
         self.quotas: dict[Entity, Mapping[str, float]] = {}
         self.users: dict[str, Mapping[Mechanism, Credential]] = {}
+        self.stand_ins = StandIns()  # for users that do not exist
         # Names that `.` and `_` make alike: see names.folded.
         self._folded: dict[str, set[str]] = {}
 
@@ -122,6 +128,7 @@ class ClusterState:
         copy.acls = self.acls.copy()
         copy.quotas = dict(self.quotas)
         copy.users = dict(self.users)
+        copy.stand_ins = self.stand_ins
         copy._folded = {key: set(found) for key, found in self._folded.items()}
         return copy
 
@@ -135,7 +142,7 @@ class ClusterState:
         )
 
     def replace_directory(self, node: NodeId) -> None:
-        """A broker has lost its data directory, and with it all that it had promised for its replicas."""
+        """A broker has lost its data directory, with the votes and acknowledgements of its replicas."""
         self.replaced[node] = frozenset(
             LogId(topic.id, partition.index)
             for topic in self.topics.values()
@@ -144,7 +151,7 @@ class ClusterState:
         )
 
     def may_found(self, node: NodeId, directory: str, log_id: LogId) -> bool:
-        """Whether a broker that has nothing of a replica may begin it: it has had none before, in no other directory."""
+        """Whether a broker without data of a replica may start it empty: it never had it, in no earlier directory."""
         known = self.brokers.get(node)
         return known is not None and known.directory in ("", directory) and log_id not in self.replaced.get(node, ())
 
@@ -164,7 +171,7 @@ class ClusterState:
                 del self._folded[key]
 
     def colliding(self, name: str) -> set[str]:
-        """Topics whose names only `.` and `_` tell from this one."""
+        """Topics whose names differ from this one only by `.` and `_`."""
         key = names.folded(name)
         return self._folded.get(key, set()) - {name} if key is not None else set()
 

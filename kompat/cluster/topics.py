@@ -1,8 +1,9 @@
-"""Rules for creating topics and adding partitions: pure, they look at the state and say what shall be."""
+"""Rules for creating topics and adding partitions, pure: they decide from the state."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from uuid import UUID
 
 from kompat.cluster import names, placement, queue_rules
@@ -27,8 +28,8 @@ def plan_topic(
     down: Collection[NodeId] = (),
     by_owner: bool = False,
 ) -> Topic:
-    """The topic as it will be. `taken`: names that the same request has given away already. `by_owner`: the broker itself makes
-    one of its own topics."""
+    """The new topic. `taken`: the names of other topics in the same request. `by_owner`: the broker creates an internal
+    topic."""
     _check_name(state, new.name, taken, by_owner=by_owner)
     configs = plan_configs(new.configs, config)
     queue_rules.check_new(state, new.name, configs)
@@ -45,7 +46,7 @@ def _check_name(state: ClusterState, name: str, taken: Collection[str], *, by_ow
     if names.is_internal(name) and not (by_owner and name in names.INTERNAL):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if by_owner and name in names.INTERNAL:
-        return  # whatever somebody has called a topic: coordinators have to work
+        return  # even if a client has created a topic with a colliding name: coordinators have to work
     key = names.folded(name)
     alike = state.colliding(name)
     alike |= {other for other in (*taken, *names.INTERNAL) if key is not None and names.folded(other) == key}
@@ -78,7 +79,7 @@ def _assign(
     count = config.integer("num.partitions") if new.num_partitions == DEFAULT else new.num_partitions
     if count < 1:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-    return placement.spread(count, factor, _places(state), start, down)
+    return placement.place_replicas(count, factor, _places(state), start, down)
 
 
 def _manual(state: ClusterState, new: NewTopic) -> list[tuple[NodeId, ...]]:
@@ -87,10 +88,11 @@ def _manual(state: ClusterState, new: NewTopic) -> list[tuple[NodeId, ...]]:
             message = f"A manual partition assignment was specified, but {what} was not set to -1."
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     found: dict[int, tuple[NodeId, ...]] = {}
+    checked = cache(lambda replicas: placement.check_manual(replicas, state.brokers))
     for index, replicas in new.assignments:
         if index in found:
             raise _bad_assignment(f"Found multiple manual partition assignments for partition {index}")
-        found[index] = placement.check_manual(replicas, state.brokers)
+        found[index] = checked(tuple(replicas))
     if sorted(found) != list(range(len(found))):
         raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
     assigned = [found[index] for index in range(len(found))]
@@ -103,7 +105,7 @@ def plan_partitions(
 ) -> tuple[PartitionState, ...]:
     """The partitions to add to a topic."""
     now = len(topic.partitions)
-    if topic.internal:  # keys have their place by the number of partitions: what they have would not be found again
+    if topic.internal:  # keys are assigned by the number of partitions: their state would not be found again
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"The number of partitions of internal topic {topic.name} cannot be changed."
         )
@@ -118,14 +120,15 @@ def plan_partitions(
     if added > MAX_PARTITIONS_PER_REQUEST:
         raise too_many()
     if more.assignments is None:
-        found = placement.spread(added, topic.replication_factor, _places(state), start, down)
+        found = placement.place_replicas(added, topic.replication_factor, _places(state), start, down)
         return placement.new_partitions(now, found)
     if len(more.assignments) != added:
         raise _bad_assignment(
             f"Attempted to add {added} additional partition(s), but only {len(more.assignments)} assignment(s) "
             "were specified."
         )
-    assigned = [placement.check_manual(replicas, state.brokers) for replicas in more.assignments]
+    checked = cache(lambda replicas: placement.check_manual(replicas, state.brokers))
+    assigned = [checked(tuple(replicas)) for replicas in more.assignments]
     placement.check_same_factor(assigned, topic.replication_factor)
     return placement.new_partitions(now, assigned, down)
 

@@ -1,4 +1,4 @@
-"""The users of the cluster: who they are is looked up at once, their passwords are checked off the event loop."""
+"""The users of the cluster: they are looked up at once, their passwords are checked off the event loop."""
 
 from __future__ import annotations
 
@@ -10,73 +10,39 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from kompat.cluster import scram_users
+from kompat.cluster.messages import AlterUsers, CreateFirstUsers
 from kompat.cluster.scram_users import Deletion, ScramCredentialSet, Upsertion
 from kompat.cluster.service import ClusterService
 from kompat.config.broker import BrokerConfig
 from kompat.errors import ConfigError, ErrorCode, KafkaError
+from kompat.rpc.messages import CONTROLLER
 from kompat.security import scram
 from kompat.security.first_users import FirstUser, parse_first_users
-from kompat.security.scram import Credential, Mechanism, Shape
+from kompat.security.scram import Credential, Mechanism
 
 log = logging.getLogger(__name__)
 
 FIRST = "kompat.bootstrap.scram"
-THREADS = 2  # a storm of logins must not take all cores from those who are in
+THREADS = 2  # many logins at once must not take all cores from authenticated clients
 REMEMBERED = 256
 NO_MATTER = Mechanism.SCRAM_SHA_256
-# There is no controller, or it is one that is still starting and does not know this question yet.
-NOT_YET = (ErrorCode.NOT_CONTROLLER, ErrorCode.UNSUPPORTED_VERSION)
-PAUSE = 0.2  # seconds, before it is asked again
+PAUSE = 0.2  # seconds, before it is tried again
 
 T = TypeVar("T")
-
-
-class StandIns:
-    """Credentials for users that do not exist.
-
-    They are made of a secret and in the shapes of those that do. The secret comes from the credentials themselves: every broker of the
-    cluster has the same, before and after a restart, and nobody else knows it. Salts that differ from broker to broker would tell."""
-
-    def __init__(self, secret: bytes) -> None:
-        """`secret`: as long as there is nobody."""
-        self._own_secret = self._secret = secret
-        self._shapes: dict[Mechanism, list[Shape]] = {}
-        self._version: object = None
-
-    def of(
-        self, mechanism: Mechanism, user: str, known: Mapping[str, Mapping[Mechanism, Credential]], version: object
-    ) -> Credential:
-        """`version` changes whenever `known` does."""
-        if version != self._version:
-            self._version = version
-            self._learn(known)
-        return scram.stand_in(mechanism, self._secret, user, self._shapes.get(mechanism, ()))
-
-    def _learn(self, known: Mapping[str, Mapping[Mechanism, Credential]]) -> None:
-        shapes: dict[Mechanism, set[Shape]] = {}
-        hashed = hashlib.sha256()
-        for name in sorted(known):
-            for mechanism, credential in sorted(known[name].items()):
-                hashed.update(credential.server_key)
-                shapes.setdefault(mechanism, set()).add(scram.shape_of(credential))
-        self._secret = hashed.digest() if known else self._own_secret
-        self._shapes = {mechanism: sorted(found) for mechanism, found in shapes.items()}
 
 
 class Users:
     def __init__(self, cluster: ClusterService) -> None:
         self._cluster = cluster
-        self._pool: ThreadPoolExecutor | None = None  # until somebody needs it
+        self._pool: ThreadPoolExecutor | None = None  # until it is needed
         self._secret = secrets.token_bytes(32)
-        self._stand_ins = StandIns(self._secret)
-        # Passwords that were right, as hashes under a key that ends with this process: callers over HTTP show theirs with
-        # every request. What is remembered counts for one credential only.
+        # Correct passwords, as hashes under a key of this process: HTTP clients send theirs with every request. An entry is valid
+        # for one credential only.
         self._proved: dict[tuple[str, bytes], Credential] = {}
-        if cluster.member is not None:
-            cluster.member.controller.commands({"alter-users": self._alter_told, "first-users": self._first_told})
+        cluster.rpc.serve(AlterUsers, self._on_alter)
+        cluster.rpc.serve(CreateFirstUsers, self._on_first)
 
     def close(self) -> None:
         if self._pool is not None:
@@ -94,13 +60,8 @@ class Users:
         return self._known.get(user, {})
 
     def credential(self, mechanism: Mechanism, user: str) -> Credential:
-        """One that no password fits, where there is none: strangers do not learn who exists."""
-        known = self.credentials(user).get(mechanism)
-        return (
-            known
-            if known is not None
-            else self._stand_ins.of(mechanism, user, self._known, self._cluster.metadata_offset)
-        )
+        """A credential that no password matches if the user does not exist: clients do not learn which users exist."""
+        return self.credentials(user).get(mechanism) or self._cluster.image.stand_ins.of(mechanism, user)
 
     def describe(self, names: Sequence[str]) -> dict[str, Mapping[Mechanism, Credential] | KafkaError]:
         return {name: self._described(name, names.count(name)) for name in dict.fromkeys(names)}
@@ -114,7 +75,7 @@ class Users:
 
     # -- passwords -------------------------------------------------------------------------------------------------
     async def verify(self, user: str, password: str) -> bool:
-        """Whether it is the user's password, by whichever credential there is. Takes time for users that do not exist too."""
+        """Whether it is the user's password, by any of its credentials. Takes the same time for users that do not exist."""
         found = self.credentials(user) or {NO_MATTER: self.credential(NO_MATTER, user)}
         key = user, hashlib.blake2b(password.encode(), key=self._secret).digest()
         if self._proved.get(key) in found.values():
@@ -134,7 +95,7 @@ class Users:
         mechanisms: Collection[Mechanism] = (Mechanism.SCRAM_SHA_256,),
         iterations: int = scram.LEAST_ITERATIONS,
     ) -> None:
-        """Make a user, or change its password. Raises KafkaError."""
+        """Create a user, or change its password. Raises KafkaError."""
         for mechanism in mechanisms:
             made = await self._made(mechanism, password, iterations)
             refusal = (await self.alter([], [Upsertion(user, mechanism, made)]))[user]
@@ -156,22 +117,15 @@ class Users:
     async def alter(
         self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
     ) -> dict[str, KafkaError | None]:
-        """Each user is changed or refused on its own, by the controller, wherever that is."""
-        if self._cluster.member is None:
-            return await self._cluster.run(lambda machine: machine.alter_users(deletions, upsertions))
-        told = [[each.user, each.mechanism] for each in deletions], [_told(each) for each in upsertions]
-        answer = await self._cluster.member.controller.ask("alter-users", told)
-        return {user: KafkaError(ErrorCode(found[0]), found[1]) if found else None for user, found in answer.items()}
+        """Each user is changed or refused on its own, by the controller."""
+        return await self._cluster.rpc.call(CONTROLLER, AlterUsers(tuple(deletions), tuple(upsertions)))
 
-    async def _alter_told(self, told: Sequence[Any]) -> dict[str, tuple[int, str] | None]:
-        deletions = [Deletion(*each) for each in told[0]]
-        upsertions = [_upsertion(each) for each in told[1]]
-        outcomes = await self._cluster.run(lambda machine: machine.alter_users(deletions, upsertions))
-        return {user: (error.code, error.message) if error else None for user, error in outcomes.items()}
+    async def _on_alter(self, request: AlterUsers) -> dict[str, KafkaError | None]:
+        return await self._cluster.run(lambda machine: machine.alter_users(request.deletions, request.upsertions))
 
     # -- the first users -------------------------------------------------------------------------------------------
     async def begin(self, config: BrokerConfig) -> None:
-        """Make the users that the settings name, where they do not exist yet."""
+        """Create the users of the config that do not exist yet."""
         missing = [user for user in first_users(config) if user.name not in self._known]
         made = [
             ScramCredentialSet(
@@ -181,31 +135,25 @@ class Users:
         ]
         if not made:
             return
-        names = await self._begun(made)
+        names = await self._begun(CreateFirstUsers(tuple(made)))
         log.info("users made", extra={"users": names})
 
-    async def _begun(self, made: Sequence[ScramCredentialSet]) -> list[str]:
-        if self._cluster.member is None:
-            return await self._cluster.run(lambda machine: machine.first_users(made))
-        told = list(map(scram_users.write_set, made))
+    async def _begun(self, request: CreateFirstUsers) -> list[str]:
         while True:
             try:
-                names: list[str] = await self._cluster.member.controller.ask("first-users", told)
+                return await self._cluster.rpc.call(CONTROLLER, request)
             except KafkaError as error:
-                if error.code not in NOT_YET:
+                if error.code is not ErrorCode.NOT_CONTROLLER:
                     raise
                 log.warning("the first users are not made yet", extra={"reason": error})
                 await asyncio.sleep(PAUSE)
-            else:
-                return names
 
-    async def _first_told(self, told: Sequence[Mapping[str, Any]]) -> list[str]:
-        wanted = list(map(scram_users.read_set, told))
-        return await self._cluster.run(lambda machine: machine.first_users(wanted))
+    async def _on_first(self, request: CreateFirstUsers) -> list[str]:
+        return await self._cluster.run(lambda machine: machine.first_users(request.credentials))
 
 
 def first_users(config: BrokerConfig) -> list[FirstUser]:
-    """As the settings say. Raises ConfigError."""
+    """The users of the config. Raises ConfigError."""
     given, file = config[FIRST], config[f"{FIRST}.file"]
     found = parse_first_users(FIRST, given) if given else []
     if file:
@@ -215,16 +163,3 @@ def first_users(config: BrokerConfig) -> list[FirstUser]:
             raise ConfigError(f"{FIRST}.file: {file}: {error}") from None
         found += parse_first_users(f"{FIRST}.file", text)
     return found
-
-
-def _told(wanted: Upsertion) -> list[Any]:
-    known = wanted.credential
-    keys = (known.salt.hex(), known.stored_key.hex(), known.server_key.hex())
-    return [wanted.user, wanted.mechanism, *keys, known.iterations]
-
-
-def _upsertion(told: Sequence[Any]) -> Upsertion:
-    user, mechanism, salt, stored, server, iterations = told
-    return Upsertion(
-        user, mechanism, Credential(bytes.fromhex(salt), bytes.fromhex(stored), bytes.fromhex(server), iterations)
-    )

@@ -1,1 +1,1 @@
-"""Settings: Kafka's names, types, defaults and checks, and where each value came from."""
+"""Settings: Kafka's names, types, defaults and checks, and the source of each value."""

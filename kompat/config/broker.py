@@ -1,4 +1,4 @@
-"""The broker's settings: what was given at the start, what has been changed since, and where each value came from."""
+"""The broker's settings: the static ones of the start, the dynamic ones, and the source of each value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kompat.errors import ConfigError
 
 DEFINITIONS = BrokerDefinitions((*BROKER, *OWN, *SECURITY, *GROUP_BROKER), IGNORED, UNSUPPORTED)
 
-# Settings that stand for each other, the one that wins first.
+# Settings that stand for each other, by precedence.
 _ALIASES = {
     name: names
     for names in (
@@ -29,25 +29,25 @@ _ALIASES = {
 }
 
 ROLES = "process.roles"
-# Kafka has no default for these: whoever starts a broker has to say them.
+# Kafka has no default for these: a broker's settings have to have them.
 _WITHOUT_DEFAULT = frozenset({"node.id", ROLES, "controller.listener.names"})
 
 
 class Synonym(NamedTuple):
-    """One of the places a value may come from; the first in a list is the one in force."""
+    """One of the sources of a value; the first of a list is the one in force."""
 
     name: str
-    value: str | None  # as text; None: not to be shown
+    value: str | None  # as text; None: it is sensitive
     source: ConfigSource
 
 
 def definition(name: str) -> Definition | None:
-    """Also of a setting for one listener (`listener.name.NAME.…`)."""
+    """The definition of a setting, also of one for a single listener (`listener.name.NAME.…`)."""
     return DEFINITIONS.get(without_listener(name))
 
 
 class BrokerConfig:
-    """Looked up when used, not copied, so that a change takes effect at once. All layers hold texts, checked on entry."""
+    """Settings are looked up when used, not copied, so that a change takes effect at once. All layers have texts, which are checked on entry."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class BrokerConfig:
         self._broker = dict(broker or {})  # dynamic, for this one
         self._parsed: dict[str, Any] = {}
         self._watchers: list[Callable[[frozenset[str]], None]] = []
-        self.version = 0  # moves with every change, for whoever caches what is derived from it
+        self.version = 0  # grows with every change, for caches of derived values
         self._name_the_node()
         for name in self._static | self._cluster | self._broker:
             self._check(name)
@@ -97,7 +97,7 @@ class BrokerConfig:
         return found.default_value if text is None else found.parse(text)
 
     def text_of(self, name: str) -> str | None:
-        """As it was given; None where nobody has."""
+        """The text of the setting; None if it is not set."""
         for layer in (self._broker, self._cluster, self._static):
             if name in layer:
                 return layer[name]
@@ -123,7 +123,7 @@ class BrokerConfig:
         value: tuple[str, ...] = self[name]
         return value
 
-    # -- what several settings say together ------------------------------------------------------------------------
+    # -- values of several settings --------------------------------------------------------------------------------
     @property
     def node_id(self) -> int:
         return self.integer("node.id")
@@ -136,7 +136,7 @@ class BrokerConfig:
 
     @property
     def listeners(self) -> list[Listener]:
-        """Where clients connect."""
+        """The listeners for clients."""
         return rules.client_listeners(self, "listeners")
 
     @property
@@ -146,11 +146,11 @@ class BrokerConfig:
 
     @property
     def advertised(self) -> dict[str, Listener]:
-        """What clients of a listener are told, by its name; those of others are told the address they dialled."""
+        """The advertised addresses by listener name; a listener without one advertises the address that the client connected to."""
         return {found.name: found for found in rules.client_listeners(self, "advertised.listeners")}
 
     def of_listener(self, listener: str, name: str, mechanism: str = "") -> Any:
-        """A setting as it is for one listener, and for one SASL mechanism of it."""
+        """The value of a setting for one listener, and for one SASL mechanism of it."""
         prefix = f"listener.name.{listener.lower()}."
         for own in (f"{prefix}{mechanism.lower()}.{name}", f"{prefix}{name}"):
             if self.text_of(own) is not None:
@@ -163,9 +163,9 @@ class BrokerConfig:
         return found[0].source if found else ConfigSource.DEFAULT_CONFIG
 
     def synonyms(self, name: str) -> list[Synonym]:
-        """Every place that gives the setting a value, the one in force first, as Kafka lists them.
+        """All sources that give the setting a value, the one in force first, as Kafka lists them.
 
-        Kafka drops what stands before the setting's own name: `log.retention.ms` is not explained by hours.
+        Kafka drops the synonyms before the setting's own name: `log.retention.ms` is not explained by hours.
         """
         names = _ALIASES.get(name, (name,))
         base = without_listener(name)
@@ -202,17 +202,17 @@ class BrokerConfig:
         return None if known is None or known.is_sensitive else values.to_text(self[name])
 
     def listed(self) -> list[str]:
-        """The names that DescribeConfigs lists: all but the hidden ones that nobody has set."""
+        """The names that DescribeConfigs lists: all but hidden ones that are not set."""
         given = self._static.keys() | self._cluster.keys() | self._broker.keys()
         return sorted({name for name in DEFINITIONS if not DEFINITIONS[name].is_hidden} | given)
 
     # -- changes ---------------------------------------------------------------------------------------------------
     def with_changes(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
-        """The same start-up settings under other dynamic ones; ConfigError or KafkaError where they make no sense."""
+        """The same static settings with other dynamic ones. Raises ConfigError or KafkaError if they are invalid."""
         return BrokerConfig(self._static, cluster=cluster, broker=broker)
 
     def change(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> None:
-        """Take dynamic settings that have been checked, and tell who watches which names have another value."""
+        """Apply dynamic settings that have been checked, and notify watchers of the names whose values have changed."""
         before = dict(self._parsed)
         touched = self._cluster.keys() | self._broker.keys() | cluster.keys() | broker.keys()
         old = {name: before[name] if name in before else self[name] for name in touched}
@@ -220,9 +220,9 @@ class BrokerConfig:
         self._parsed.clear()
         changed = frozenset(name for name in touched if self[name] != old[name])
         self.version += 1
-        for tell in list(self._watchers):
-            tell(changed)
+        for notify in list(self._watchers):
+            notify(changed)
 
-    def watch(self, tell: Callable[[frozenset[str]], None]) -> None:
-        """Call `tell` with the changed names after every change, for those who cannot look a setting up when they use it."""
-        self._watchers.append(tell)
+    def watch(self, notify: Callable[[frozenset[str]], None]) -> None:
+        """Call `notify` with the changed names after every change, for code that cannot look a setting up when it uses it."""
+        self._watchers.append(notify)

@@ -1,7 +1,7 @@
-"""What a setting is: its type, its default, what it may be, and who may change it when.
+"""The definition of a setting: its type, its default, its valid values, and how it may be changed.
 
-The tables (`*_definitions.py`) are plain tuples, so that importing them costs next to nothing; a Definition is made when
-somebody asks for it.
+The tables (`*_definitions.py`) are plain tuples, so that importing them costs next to nothing; a Definition is made at
+its first use.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Standing(IntEnum):
     """What kompat does with a setting."""
 
     USED = 0
-    IGNORED = 1  # taken and checked, without effect
-    UNSUPPORTED = 2  # taken at its default only
+    IGNORED = 1  # accepted and checked, without effect
+    UNSUPPORTED = 2  # accepted at its default only
 
 
 class ConfigSource(IntEnum):
-    """Where a value came from, by Kafka's numbers."""
+    """The source of a value, with Kafka's numbers."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -53,7 +53,7 @@ class Definition:
     update: Update = Update.READ_ONLY
     standing: Standing = Standing.USED
     is_hidden: bool = False  # not listed by DescribeConfigs
-    synonyms: tuple[str, ...] = ()  # broker settings that give its default, the most specific first
+    synonyms: tuple[str, ...] = ()  # broker settings that are its default, the most specific first
     documentation: str = ""
 
     @property
@@ -65,7 +65,7 @@ class Definition:
         return None if self.default is None else self.parse(self.default)
 
     def parse(self, text: str) -> Value:
-        """The typed value; INVALID_CONFIG in Kafka's form where it is none."""
+        """The typed value. Raises INVALID_CONFIG with Kafka's message if the text is invalid."""
         try:
             value = values.parse(self.type, text)
         except ValueError as wrong:
@@ -85,7 +85,7 @@ ForeignRow = tuple[str, str, "str | None", str, str]
 ResourceRow = tuple[str, str, "str | None", str, str, str]  # the fifth: synonyms
 
 _MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer", "gssapi")
-_NOT_USED = "Taken so that a configuration written for Kafka works; kompat does not use it."
+_NOT_USED = "kompat accepts this setting so that a Kafka configuration works, but does not use it."
 
 
 class Definitions(Mapping[str, Definition]):
@@ -139,7 +139,7 @@ class BrokerDefinitions(Definitions):
 
 
 class ResourceDefinitions(Definitions):
-    """Of topics, groups and metrics subscriptions."""
+    """The definitions of topics, groups and metrics subscriptions."""
 
     def __init__(self, rows: Iterable[ResourceRow], hidden: frozenset[str] = frozenset()) -> None:
         super().__init__({row[0]: row for row in rows})
@@ -165,8 +165,8 @@ def _update(marks: list[str]) -> Update:
 
 
 def without_listener(name: str) -> str:
-    """`listener.name.internal.ssl.key.password` sets `ssl.key.password` for one listener, `….plain.sasl.jaas.config`
-    that of one SASL mechanism."""
+    """The setting's own name: `listener.name.internal.ssl.key.password` sets `ssl.key.password` for one listener, and
+    `….plain.sasl.jaas.config` sets it for one SASL mechanism."""
     if not name.startswith("listener.name."):
         return name
     general = name.removeprefix("listener.name.").partition(".")[2] or name

@@ -1,12 +1,12 @@
-"""Kafka's broker settings that mean nothing to kompat: name, type, default, check, how Kafka lets them be changed.
+"""Kafka's broker settings that kompat does not use: name, type, default, check, how Kafka lets them be changed.
 
-A server.properties that was written for Kafka should start kompat, so the harmless ones are taken (and still checked).
-Those that somebody relies on (a policy, a limit) are only taken at their default.
+A server.properties that was written for Kafka should start kompat, so the harmless ones are accepted (and still checked).
+Those that an operator relies on (a policy, a limit) are only accepted at their default.
 """
 
 # fmt: off
 # JVM threads and buffers, KRaft and replica fetcher internals, remote storage, Java metrics; TLS and SASL details matter
-# only to listeners that kompat refuses to open.
+# only to listeners that kompat does not open.
 IGNORED: tuple[tuple[str, str, str | None, str, str], ...] = (
     ("add.partitions.to.txn.retry.backoff.max.ms", "int", "100", "0..", ""),
     ("add.partitions.to.txn.retry.backoff.ms", "int", "20", "1..", ""),
@@ -147,13 +147,9 @@ IGNORED: tuple[tuple[str, str, str | None, str, str], ...] = (
     ("sasl.oauthbearer.assertion.template.file", "string", None, "", ""),
     ("sasl.oauthbearer.client.credentials.client.id", "string", None, "", ""),
     ("sasl.oauthbearer.client.credentials.client.secret", "password", None, "", ""),
-    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", "long", "3600000", "", ""),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "long", "10000", "", ""),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "long", "100", "", ""),
     ("sasl.oauthbearer.jwt.retriever.class", "class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever", "", ""),
     ("sasl.oauthbearer.jwt.validator.class", "class", "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator", "", ""),
     ("sasl.oauthbearer.scope", "string", None, "", ""),
-    ("sasl.oauthbearer.scope.claim.name", "string", "scope", "", ""),
     ("sasl.oauthbearer.token.endpoint.url", "string", None, "", ""),
     ("server.max.startup.time.ms", "long", "9223372036854775807", "0..", "hidden"),
     ("share.coordinator.append.linger.ms", "int", "-1", "-1..", ""),
@@ -181,12 +177,12 @@ IGNORED: tuple[tuple[str, str, str | None, str, str], ...] = (
     ("unstable.api.versions.enable", "bool", "false", "", "hidden"),
     ("unstable.feature.versions.enable", "bool", "false", "", "hidden"),
     ("follower.replication.throttled.rate", "long", "9223372036854775807", "0..", "broker hidden"),
-    ("inter.broker.protocol.version", "string", "4.3-IV0", "", ""),  # gone from Kafka 4, but consoles read it
+    ("inter.broker.protocol.version", "string", "4.3-IV0", "", ""),  # removed in Kafka 4, but consoles read it
     ("leader.replication.throttled.rate", "long", "9223372036854775807", "0..", "broker hidden"),
     ("replica.alter.log.dirs.io.max.bytes.per.second", "long", "9223372036854775807", "0..", "broker hidden"),
 )
 
-# Leaving one of these without effect would do harm.
+# It would do harm to ignore one of these.
 UNSUPPORTED: tuple[tuple[str, str, str | None, str, str], ...] = (
     ("alter.config.policy.class.name", "class", None, "", ""),
     ("client.quota.callback.class", "class", None, "", ""),

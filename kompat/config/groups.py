@@ -16,12 +16,12 @@ GROUP = ResourceDefinitions(GROUP_ROWS)
 CLIENT_METRICS = ResourceDefinitions(METRICS_ROWS)
 
 _KINDS = ("consumer", "share", "streams")
-# Where the broker's limit is not named after the setting.
+# Broker limits that are not named after the setting.
 _LIMITS = {"streams.num.standby.replicas": ("", "group.streams.max.standby.replicas")}
 
 
 def group_value(name: str, overrides: Mapping[str, str], broker: BrokerConfig) -> Value:
-    """A group's setting in force: its own, or the broker's default."""
+    """The effective value of a group's setting: its own, or the broker's default."""
     definition = _definition(name)
     if name in overrides:
         return definition.parse(overrides[name])
@@ -33,7 +33,7 @@ def group_value(name: str, overrides: Mapping[str, str], broker: BrokerConfig) -
 
 
 def check_group_limits(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-    """INVALID_CONFIG where a group asks for what the broker does not allow."""
+    """Raises INVALID_CONFIG if a group's setting is beyond the broker's limits."""
     for name in overrides:
         value = group_value(name, overrides, broker)
         low, high = _limits(name)

@@ -27,8 +27,8 @@ class SecurityProtocol(Enum):
 @dataclass(frozen=True, slots=True)
 class Listener:
     name: str
-    host: str  # empty: every interface
-    port: int  # 0: any that is free
+    host: str  # empty: all interfaces
+    port: int  # 0: any free port
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def __str__(self) -> str:
@@ -36,12 +36,12 @@ class Listener:
         return f"{self.name}://{host}:{self.port}"
 
     def speaking(self, protocols: dict[str, str], setting: str) -> "Listener":
-        """The same with its security protocol, as `listener.security.protocol.map` has it."""
+        """The same listener with its security protocol of `listener.security.protocol.map`."""
         protocol = protocols.get(self.name)
         if protocol is None:
-            raise ConfigError(f"{setting}: listener.security.protocol.map does not say what {self.name} speaks")
+            raise ConfigError(f"{setting}: listener.security.protocol.map has no protocol for {self.name}")
         if protocol not in SecurityProtocol.__members__:
-            raise ConfigError(f"{setting}: {self.name} asks for {protocol}, which does not exist")
+            raise ConfigError(f"{setting}: the protocol {protocol} of {self.name} does not exist")
         return replace(self, protocol=SecurityProtocol[protocol])
 
 

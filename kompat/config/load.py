@@ -1,4 +1,4 @@
-"""Settings at the start: flags over environment over file over defaults. What is not understood stops the start."""
+"""Settings at the start: flags over environment over file over defaults. An invalid setting stops the start."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _SHORT = {
     "cluster-listener": "kompat.cluster.listener",
     "cluster-secret-file": "kompat.cluster.secret.file",
 }
-_NO_DOOR = {"http-port": {"none": "-1"}}  # what people write, where a setting is a number
-_ADDRESS = ("host", "port", "advertised")  # these are put together with what the layers below say
+_WORDS_FOR_NUMBERS = {"http-port": {"none": "-1"}}  # words that stand for a number
+_ADDRESS = ("host", "port", "advertised")  # these are combined with those of the layers below
 _SHORTHANDS = frozenset({*_SHORT, *_ADDRESS})
 
 
 def load(
     flags: Mapping[str, str] | None = None, *, file: str | None = None, environ: Mapping[str, str] | None = None
 ) -> BrokerConfig:
-    """`flags` has settings by name, and the shorthands host, port, data, node-id, http-port, advertised."""
+    """Load the settings. `flags` has settings by name, and the shorthands host, port, data, node-id, http-port, advertised."""
     environ = os.environ if environ is None else environ
     file = file or environ.get(CONFIG_VARIABLE)
     given: dict[str, str] = {}
@@ -56,7 +56,7 @@ def _flag(name: str) -> str:
 
 
 def assignments(texts: Iterable[str]) -> dict[str, str]:
-    """`name=value` texts, as --set takes them."""
+    """Parse `name=value` texts, as for --set."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -67,7 +67,7 @@ def assignments(texts: Iterable[str]) -> dict[str, str]:
 
 
 def read_properties(file: str) -> list[tuple[int, str, str]]:
-    """Line number, name and value of each line `name=value`; `#` and `!` begin comments, a final backslash goes on."""
+    """Line number, name and value of each line `name=value`; `#` and `!` begin comments, a final backslash continues the line."""
     try:
         with open(file, encoding="utf-8") as opened:
             lines = opened.read().splitlines()
@@ -106,7 +106,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     found = {}
     for variable in variables:
         if variable not in names:
-            raise ConfigError(f"{variable}: there is no such setting")
+            raise ConfigError(f"{variable}: this setting does not exist")
         found[names[variable]] = (environ[variable], variable)
     return found
 
@@ -117,11 +117,11 @@ def variable_of(name: str) -> str:
 
 
 def _lay(given: dict[str, str], origin: dict[str, str], layer: Mapping[str, tuple[str, str]]) -> None:
-    """Lay one layer over those below."""
+    """Add a layer over those below."""
     for name, (value, where) in layer.items():
         if name not in _ADDRESS:
             full = _SHORT.get(name, name)
-            given[full], origin[full] = _NO_DOOR.get(name, {}).get(value, value), where
+            given[full], origin[full] = _WORDS_FOR_NUMBERS.get(name, {}).get(value, value), where
     address = {name: layer[name] for name in _ADDRESS if name in layer}
     if not address:
         return
@@ -146,7 +146,7 @@ def _port(value: str, where: str) -> int:
 
 
 def _check(name: str, value: str, where: str) -> None:
-    """Here too, though BrokerConfig checks: only here is it known where the setting stands."""
+    """Check a setting here, too, though BrokerConfig does: the error can name the file or the flag."""
     found = definition(name)
     if found is None:
         raise ConfigError(f"{where}: unknown setting {name}{_nearest(name)}")

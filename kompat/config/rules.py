@@ -1,4 +1,4 @@
-"""What settings must satisfy beyond each one's own check."""
+"""Rules for settings beyond the check of each one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ORDERED = (
     ("group.share.min.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"),
 )
 
-# Settings of which no value below the second is taken; None passes.
+# Settings and their minimums; None passes.
 _AT_LEAST = (
     ("log.roll.ms", 1),
     ("log.roll.jitter.ms", 0),
@@ -54,7 +54,7 @@ def check(config: BrokerConfig) -> None:
         if config[name] is not None and config[name] < 1 and config[name] != -1:
             raise ConfigError(f"{name} must be at least 1, or -1 for no limit")
     if len(config["log.dirs"] or config["log.dir"]) != 1:
-        raise ConfigError("log.dirs: kompat keeps its data in one directory")
+        raise ConfigError("log.dirs: kompat supports exactly one data directory")
     _check_listeners(config)
     _check_proxies(config)
 
@@ -73,7 +73,7 @@ def check_standing(definition: Definition, name: str, value: Any) -> None:
 
 
 def client_listeners(config: BrokerConfig, setting: str) -> list[Listener]:
-    """Those of a setting that are not for controllers."""
+    """The listeners of a setting that are not for controllers."""
     controllers = {name.upper() for name in config["controller.listener.names"]}
     protocols = parse_protocols(config["listener.security.protocol.map"])
     found = [parse_listener(setting, text) for text in config[setting] or ()]
@@ -83,14 +83,14 @@ def client_listeners(config: BrokerConfig, setting: str) -> list[Listener]:
 def _check_listeners(config: BrokerConfig) -> None:
     found = client_listeners(config, "listeners")
     if not found:
-        raise ConfigError("listeners: there is none for clients")
+        raise ConfigError("listeners: there is no listener for clients")
     names = [listener.name for listener in found]
     places = [(listener.host, listener.port) for listener in found if listener.port]
     if len(set(names)) < len(names) or len(set(places)) < len(places):
-        raise ConfigError("listeners: each has a name and a port of its own")
+        raise ConfigError("listeners: the names and ports of listeners must be different")
     for advertised in client_listeners(config, "advertised.listeners"):
         if advertised.name not in names:
-            raise ConfigError(f"advertised.listeners: there is no listener {advertised.name}")
+            raise ConfigError(f"advertised.listeners: listener {advertised.name} does not exist")
     for listener in found:
         if listener.protocol.has_sasl:
             _check_mechanisms(listener.name, config.of_listener(listener.name, "sasl.enabled.mechanisms"))
@@ -99,5 +99,7 @@ def _check_listeners(config: BrokerConfig) -> None:
 def _check_mechanisms(listener: str, enabled: tuple[str, ...]) -> None:
     unknown = [name for name in enabled if name not in MECHANISMS]
     if unknown or not enabled:
-        what = f"kompat does not support {', '.join(unknown)}" if unknown else "there is none"
-        raise ConfigError(f"sasl.enabled.mechanisms: {what}; {listener} may have {', '.join(MECHANISMS)}")
+        what = f"kompat does not support {', '.join(unknown)}" if unknown else "no mechanism is set"
+        raise ConfigError(
+            f"sasl.enabled.mechanisms: {what}; the supported mechanisms of {listener} are {', '.join(MECHANISMS)}"
+        )

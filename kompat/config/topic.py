@@ -1,4 +1,4 @@
-"""A topic's settings as the log reads them: parsed once, when they change, not on every append."""
+"""A topic's settings for the log: parsed once, when they change, not on every append."""
 
 from dataclasses import dataclass, field
 
@@ -35,7 +35,7 @@ class TopicConfig:
     kompat_delay_max_ms: int = 604_800_000
     kompat_delivery_order: str = "offset"
     kompat_dedup_window_ms: int = 120_000
-    kompat_queue_source: str = ""  # none: not a queue topic
+    kompat_queue_source: str = ""  # empty: not a queue topic
     kompat_queue_lock_ms: int = 30_000
     kompat_queue_max_deliveries: int = 5
     kompat_queue_max_in_flight: int = 100
@@ -43,7 +43,7 @@ class TopicConfig:
     kompat_priority_window: int = 0  # 0: no limit
     kompat_priority_aging_ms: int = 30_000  # 0: never
     kompat_trace_sample: float = 0.0
-    wants_all: bool = field(init=False, default=False)  # batches without headers of ours are looked at, too
+    wants_all: bool = field(init=False, default=False)  # batches without kompat's headers are inspected, too
 
     def __post_init__(self) -> None:
         wants_all = bool(self.kompat_trace_sample or self.kompat_delivery_order != "offset" or self.kompat_queue_source)

@@ -1,4 +1,4 @@
-"""From a topic's settings and the broker's defaults to what the log reads."""
+"""Makes the TopicConfig of the log from a topic's settings and the broker's defaults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _defaults: WeakKeyDictionary[BrokerConfig, tuple[int, TopicConfig]] = WeakKeyDic
 
 
 def topic_config(overrides: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
-    """The settings in force. Topics without any of their own share one object."""
+    """The effective settings. Topics without settings of their own share one object."""
     base = _base(broker)
     if not overrides:
         return base
@@ -41,7 +41,7 @@ def topic_config(overrides: Mapping[str, str], broker: BrokerConfig) -> TopicCon
 
 
 def validate_topic_config(overrides: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
-    """As `topic_config`, with the rules that Kafka has for new settings: INVALID_CONFIG where one is broken."""
+    """As `topic_config`, but raises INVALID_CONFIG if the settings break one of Kafka's rules for new settings."""
     config = topic_config(overrides, broker)
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise KafkaError(
@@ -55,7 +55,7 @@ def validate_topic_config(overrides: Mapping[str, str], broker: BrokerConfig) ->
 
 
 def topic_value(name: str, overrides: Mapping[str, str], broker: BrokerConfig) -> Value:
-    """One setting in force, by name."""
+    """The effective value of a setting."""
     definition = _definition(name)
     if name in overrides:
         return definition.parse(overrides[name])

@@ -1,4 +1,4 @@
-"""Texts of settings to typed values and back, as Kafka reads and writes them."""
+"""Converts texts of settings to typed values and back, as Kafka does."""
 
 import re
 from enum import IntEnum
@@ -8,7 +8,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """By the numbers that DescribeConfigs uses."""
+    """The types, with the numbers of DescribeConfigs."""
 
     BOOL = 1
     STRING = 2
@@ -22,7 +22,7 @@ class ConfigType(IntEnum):
 
 
 _BITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
-# Compiled on first use: most starts need few of them.
+# Compiled on first use, because most starts need few of them.
 _INTEGER = r"[+-]?[0-9]+"
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _THROTTLED = r"[0-9]+:[0-9]+"
@@ -30,7 +30,7 @@ _DURATION = r"P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?
 
 
 def parse(kind: ConfigType, text: str) -> Value:
-    """ValueError with Kafka's reason where the text is not of the type."""
+    """The typed value. Raises ValueError with Kafka's reason if the text is not of the type."""
     text = text.strip()
     if kind in _BITS:
         return _integer(kind, text)
@@ -55,7 +55,7 @@ def _integer(kind: ConfigType, text: str) -> int:
 
 
 def to_text(value: Value) -> str | None:
-    """As DescribeConfigs shows it."""
+    """The text that DescribeConfigs shows."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -66,12 +66,12 @@ def to_text(value: Value) -> str | None:
 
 
 class Objection(NamedTuple):
-    shown: str  # the part of the value that is wrong
+    shown: str  # the invalid part of the value
     reason: str
 
 
 def objection(name: str, check: str, value: Value) -> Objection | None:
-    """What is wrong with a value by a table's check: `low..high`, `one|other`, `~case|insensitive` or a named rule."""
+    """Why a value fails a check: `low..high`, `one|other`, `~case|insensitive` or a named rule. None if it passes."""
     if check == "throttle":
         return _throttled(name, value)
     if check == "reset":
@@ -113,7 +113,7 @@ def _throttled(name: str, value: Value) -> Objection | None:
 
 
 def numbers_by_address(text: str) -> dict[str, int]:
-    """Of `10.0.0.1:100,[::1]:5`. Raises ValueError; names of hosts are none, for what they stand for may change."""
+    """Parse `10.0.0.1:100,[::1]:5`. Raises ValueError, also for host names, whose addresses may change."""
     from ipaddress import ip_address  # few brokers need it
 
     found = {}

@@ -1,1 +1,1 @@
-"""Runs pure state machines on partitions: append what they decide, answer when it is committed."""
+"""Runs pure state machines on partitions: append their decisions, reply when they are committed."""

@@ -41,12 +41,12 @@ class Timers(Generic[K, P]):
         return known[0] if known else None
 
     def next_deadline(self) -> Millis | None:
-        self._settle()
+        self._fix_top()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: Millis) -> tuple[K, P] | None:
-        """The key that is due longest, taken off."""
-        self._settle()
+        """Remove and return the key that has been due longest."""
+        self._fix_top()
         if not self._heap or self._heap[0][0] > now:
             return None
         _, _, key = heapq.heappop(self._heap)
@@ -54,7 +54,7 @@ class Timers(Generic[K, P]):
         return key, payload
 
     def shift(self, by: int) -> None:
-        """Move all of them, as when the clock was set."""
+        """Move all of them, after the clock was set."""
         self._set = {
             key: (Millis(due + by), Millis(queued + by), payload) for key, (due, queued, payload) in self._set.items()
         }
@@ -68,8 +68,8 @@ class Timers(Generic[K, P]):
         self._serial += 1
         heapq.heappush(self._heap, (deadline, self._serial, key))
 
-    def _settle(self) -> None:
-        """Bring a true deadline to the top: drop entries of cancelled keys, move on those that were put off."""
+    def _fix_top(self) -> None:
+        """Bring a valid deadline to the top: drop entries of cancelled keys, push those that were moved later again."""
         while self._heap:
             queued, _, key = self._heap[0]
             known = self._set.get(key)

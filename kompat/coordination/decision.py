@@ -1,4 +1,4 @@
-"""What a pure state machine answers to a command."""
+"""The result of a command to a pure state machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R, T]):
-    """Records that make the command true, and the reply that is due once they are committed."""
+    """The records with the effect of a command, and the reply that is due once they are committed."""
 
     records: Sequence[R]
     reply: T

@@ -1,7 +1,7 @@
 """Follows a machine's committed records on a broker that need not lead its partition.
 
-The runtime decides, on the leader; whoever only has to know what was decided reads it from its own replica of the log, as
-far as that is committed. So a view of the state is the same on the leader and on the others, only a little later.
+The runtime decides, on the leader. Other brokers read the committed decisions from their own replica of the log. So their
+view of the state is the same as on the leader, only a little later.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 
 _RETRY = 1.0  # seconds, after a read that failed
-_LONGEST_RETRY = 30.0  # after ever the same bug
+_LONGEST_RETRY = 30.0  # after the same bug repeatedly
 
 
 class FollowListener(Protocol[M_contra, R_contra]):
     def rebuilt(self, machine: M_contra) -> None:
-        """All that was heard before is void; the machine is the listener's to keep."""
+        """Everything received before is invalid; the machine belongs to the listener."""
         ...
 
     def committed(self, records: Sequence[R_contra]) -> None: ...
@@ -59,12 +59,12 @@ class Following(Generic[M, R]):
         self._waiters: list[tuple[Offset, asyncio.Future[None]]] = []
         self._is_closed = False
         self._is_broken = (
-            False  # the listener has taken in a part of something: only all of it, from the beginning, is right
+            False  # the listener has applied only a part of something: it has to be rebuilt from the beginning
         )
-        self.position = Offset(0)  # the next offset that the listener has not heard of
+        self.position = Offset(0)  # the next offset that the listener has not received
 
     async def start(self) -> None:
-        """Build the machine from what is committed, and follow from there on."""
+        """Build the machine from the committed records, and follow the log from there on."""
         await self._load()
         self._partition.watch(self._advanced)
         self._advanced(self._partition)
@@ -79,7 +79,7 @@ class Following(Generic[M, R]):
             waiter.cancel()
 
     async def reach(self, offset: Offset, seconds: float) -> bool:
-        """Wait until all before an offset has been heard of; whether that was so in time."""
+        """Wait until the listener has received everything before an offset; returns whether it did so in time."""
         if self.position >= offset:
             return True
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -110,14 +110,23 @@ class Following(Generic[M, R]):
                 return
         except Exception:  # noqa: BLE001 - logged there
             self._break()
+        self._start_catching_up()
+
+    def _start_catching_up(self) -> None:
         self._task = asyncio.ensure_future(self._catch_up())
         self._task.add_done_callback(self._caught_up)
 
+    def rebuild(self) -> None:
+        """The listener failed to apply something that it had accepted: rebuild it."""
+        self._is_broken = True
+        if self._task is None and not self._is_closed:
+            self._start_catching_up()
+
     def _take(self, found: ReadResult) -> None:
-        if not found.buffers:  # the cleaner may have left nothing behind this point
+        if not found.buffers:  # the cleaner may have removed everything after this point
             self.position = max(self.position, found.high_watermark)
         for written in reading.decode(found, self.position, self._batches, self.skipped):
-            # Moved first: whoever is told may look at it.
+            # Moved first: the listener may read it.
             self.position = written.end
             self._listener.committed(written.records)
         self._wake()
@@ -128,7 +137,7 @@ class Following(Generic[M, R]):
                 waiter.set_result(None)
 
     def _break(self) -> None:
-        """A bug must not make this broker deaf to all that comes after it."""
+        """A bug must not keep this broker from following later records."""
         logger.exception("%s could not be followed, and is read anew", self._partition)
         self._is_broken = True
 
@@ -149,7 +158,7 @@ class Following(Generic[M, R]):
 
     async def _go_on(self) -> None:
         if self._is_broken or self.position < self._partition.log_start_offset:
-            await self._load()  # or a snapshot has taken the place of what was not read
+            await self._load()  # or a snapshot has replaced the records that were not read
             self._is_broken = False
         else:
             self._take(await reading.read(self._partition, self.position))
@@ -172,7 +181,7 @@ class Following(Generic[M, R]):
             except KafkaError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
-                await asyncio.sleep(0)  # a newer snapshot has come meanwhile
+                await asyncio.sleep(0)  # a newer snapshot has been written meanwhile
                 continue
             break
         self.position = position

@@ -1,4 +1,4 @@
-"""What the runtime asks of a state machine and of the way its records are written down."""
+"""The interfaces of a state machine and of its codecs, as the runtime uses them."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class Machine(Protocol[R_contra]):
-    """Commands return a Decision and change nothing that a record does not say; `apply` alone changes that.
+    """Commands return a Decision and do not change persistent state; only `apply` does.
 
-    It reads no clock and no randomness, so that the same records give the same state wherever they are applied.
+    It uses no clock and no randomness, so that the same records give the same state on every broker.
     """
 
     def apply(self, record: R_contra) -> None:
-        """Make a record true. Never fails: what could be wrong was checked by the command."""
+        """Apply a record. Never fails: the command has checked everything."""
         ...
 
 
 @runtime_checkable
 class Snapshotting(Protocol[R_co]):
-    """A machine that can say its whole state in records: then its log need not be kept from the beginning."""
+    """A machine that can write its whole state as records: then its log can be truncated."""
 
     def snapshot(self) -> Iterable[R_co]: ...
 
 
 @runtime_checkable
 class Timed(Protocol[R]):
-    """A machine that has something to do when time passes, even if nobody asks."""
+    """A machine with timeouts, which act without a command."""
 
     def next_deadline(self) -> Millis | None: ...
 
     def tick(self, now: Millis) -> Decision[R, Any]:
-        """What follows from its being `now`; afterwards no deadline is left that has passed."""
+        """Do what is due at `now`; afterwards no deadline is in the past."""
         ...
 
 
 @runtime_checkable
 class Patient(Protocol):
-    """A machine with deadlines that are promises to somebody alive: they must not come when only the clock was set."""
+    """A machine whose deadlines are those of live clients: they must not expire because the clock was set."""
 
     def clock_moved(self, by: int) -> None:
         """The wall clock jumped by so many milliseconds."""
@@ -59,29 +59,29 @@ class Codec(Protocol[R]):
     def encode(self, record: R) -> tuple[bytes | None, bytes | None]: ...
 
     def decode(self, key: bytes | None, value: bytes | None) -> R | None:
-        """None: nothing that this machine has to know of."""
+        """None: a record that is not for this machine."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Stands in the place of a record that cannot be read."""
+    """Replaces a record that cannot be read."""
 
     error: Exception
 
 
 def decoded(decode: Callable[[], R]) -> R | Unreadable:
-    """What a codec makes of a record. What a newer version wrote, and must not be skipped, is raised."""
+    """The decoded record. Raises for a record of a newer version that must not be skipped."""
     try:
         return decode()
     except UnknownRecord:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever is in the bytes, what comes after them has to be read
+    except Exception as error:  # noqa: BLE001 - whatever the bytes are, the records after them have to be read
         return Unreadable(error)
 
 
 class BatchCodec(Protocol[R]):
-    """Records as the batches of a log. Most are plain; some stand in a producer's name, or are its end markers."""
+    """Records as the batches of a log. Most are plain; some are of a producer, or its transaction markers."""
 
     def encode(self, records: Sequence[R], now: Millis) -> Iterable[bytearray]: ...
 

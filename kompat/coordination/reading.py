@@ -1,4 +1,4 @@
-"""Reading a machine's records back from its log."""
+"""Reads a machine's records from its log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READ_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Written(Generic[R]):
-    """What one batch of the log says."""
+    """The records of one batch of the log."""
 
     records: list[R]
     offsets: list[Offset]  # of each of them
@@ -35,11 +35,11 @@ def read_memory(partition: Partition, position: Offset) -> ReadResult | None:
 
 
 async def read(partition: Partition, position: Offset) -> ReadResult:
-    """What is committed from a position on, a few megabytes at a time."""
+    """The committed batches from a position on, a few megabytes at a time."""
     try:
         found = read_memory(partition, position)
         if found is None:
-            # What says which topics there are must not be passed over: all else would be dropped by it.
+            # Records about topics must not be skipped: without them the topics' data would be deleted.
             read = partition.read_stored if partition.store.is_vital else partition.read_around
             found = await read(position, READ_BYTES, Isolation.READ_UNCOMMITTED)
     except StorageError as error:

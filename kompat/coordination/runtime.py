@@ -1,11 +1,11 @@
 """Runs a state machine on a partition: decide, append, apply, commit, reply (docs/adr/0003-apply-at-append.md).
 
-A command's records are applied as soon as they are appended, so that the next command sees them and need not wait. What
-it decided is answered only when it is committed, and so is what others decided after it. Should a commit fail, what the
-machine believes is no longer what the log says: it is built anew from the log before anybody is answered again.
+A command's records are applied as soon as they are appended, so that the next command sees them and need not wait. A
+reply is only sent when its records, and all that were decided before, are committed. If a commit fails, the machine is
+ahead of the log: it is rebuilt from the log before any further reply.
 
-It runs where its partition is led. A broker that loses the lead forgets the machine, one that gains it builds it from the
-log; on the others commands are refused, NOT_LEADER_OR_FOLLOWER.
+It runs on the leader of its partition. A broker that loses the leadership discards the machine, one that gains it builds it
+from the log; on other brokers commands are refused with NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
 
 from kompat.clock import Clock
+from kompat.common.promise import Promise
 from kompat.coordination import reading
 from kompat.coordination.batches import PlainBatches
 from kompat.coordination.decision import Decision
@@ -24,9 +25,8 @@ from kompat.coordination.skipped import Skipped
 from kompat.coordination.snapshots import Snapshots
 from kompat.coordination.timers import Alarm
 from kompat.errors import ErrorCode, KafkaError
-from kompat.log.commit import Pending
 from kompat.log.partition import Origin, Partition
-from kompat.log.store import PartitionStore
+from kompat.log.storage.store import PartitionStore
 from kompat.types import Millis, Offset
 
 M = TypeVar("M", bound=Machine[Any])
@@ -35,16 +35,16 @@ R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
 
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-_SNAPSHOT_AFTER_BYTES = 1 << 20  # of log since the last one, and no less than that one's size
-_JUMP_MS = 1000  # of the wall clock against steady time; less is drift, and waits until it has come to that
-_TURN_SECONDS = 0.01  # a long replay lets others run this often
+_SNAPSHOT_AFTER_BYTES = 1 << 20  # of log since the last snapshot, and no less than its size
+_JUMP_MS = 1000  # of the wall clock against monotonic time; less is drift, which is corrected when it adds up to this
+_TURN_SECONDS = 0.01  # a long replay yields to other tasks this often
 
 
 class Listener(Protocol[R_contra]):
-    """Who keeps a view of the committed state, or acts on it."""
+    """Keeps a view of the committed state, or acts on it."""
 
     def loaded(self) -> None:
-        """The machine was built from the log: all that was heard before is void."""
+        """The machine was built from the log: everything received before is invalid."""
         ...
 
     def committed(self, records: Sequence[R_contra]) -> None: ...
@@ -66,9 +66,9 @@ class Runtime(Generic[M, R]):
         snapshot_after: int = _SNAPSHOT_AFTER_BYTES,
         is_leading: bool = True,
     ) -> None:
-        """`store` is the partition's: there snapshots are kept, if the machine makes any. `ticked` hears the replies to the
-        machine's ticks, for nobody else has asked. `failures`: what callers are told where the log fails. `is_leading`: False
-        where it has to wait for `lead`."""
+        """`store` is the partition's: it has the snapshots, if the machine makes any. `ticked` receives the replies to ticks,
+        which have no caller. `failures`: the error codes for callers when the log fails. `is_leading`: False if it has to
+        wait for `lead`."""
         self._make = make
         self._batches: BatchCodec[R] = batches or PlainBatches(codec)
         self.partition = partition
@@ -80,11 +80,11 @@ class Runtime(Generic[M, R]):
         self._snapshot_after = snapshot_after
         self._snapshot_size = 0
         self._since_snapshot = 0
-        self._tail = Pending.done()  # the newest append
+        self._tail = Promise.resolved(None)  # the newest append
         self._loading: asyncio.Task[None] | None = None
         self._is_loaded = False
         self._is_leading = is_leading
-        self.epoch = partition.leader_epoch  # that it leads in
+        self.epoch = partition.leader_epoch  # of its leadership
         self.machine: M = make()
         can_snapshot = store is not None and isinstance(self.machine, Snapshotting)
         self._snapshots = Snapshots(store, codec) if store is not None and can_snapshot else None
@@ -95,7 +95,7 @@ class Runtime(Generic[M, R]):
 
     # -- commands --------------------------------------------------------------------------------------------------
     async def run(self, command: Callable[[M], Decision[R, T]]) -> T:
-        """Decide, and reply when all that the reply rests on is committed."""
+        """Decide, and reply when everything that the reply depends on is committed."""
         refusal: KafkaError | None = None
         try:
             while not self._is_ready or self._is_snapshot_due():
@@ -108,22 +108,22 @@ class Runtime(Generic[M, R]):
                 refusal = error
             else:
                 self._carry_out(decision)
-            await self._tail.wait()  # what it was refused for may not be committed yet either
+            await self._tail  # the reason of the refusal may not be committed yet either
         except KafkaError as failure:
-            self._tell(failure)
+            self._raise_translated(failure)
         if refusal is not None:
             raise refusal
         return decision.reply
 
-    def _tell(self, failure: KafkaError) -> NoReturn:
-        """In the words of those who ask, for they know nothing of logs."""
+    def _raise_translated(self, failure: KafkaError) -> NoReturn:
+        """Callers get a coordinator's error instead of one of the log."""
         code = self._failures.get(failure.code)
         if code is None:
             raise failure
         raise KafkaError(code, failure.message) from failure
 
-    def run_now(self, command: Callable[[M], Decision[R, T]]) -> tuple[T, Pending] | None:
-        """As `run`, without a coroutine: the reply, and the promise that it may be given. None: `run` has to wait first."""
+    def run_now(self, command: Callable[[M], Decision[R, T]]) -> tuple[T, Promise[None]] | None:
+        """As `run`, without a coroutine: the reply, and the promise after which it may be sent. None: `run` has to wait first."""
         if not self._is_ready or self._is_snapshot_due():
             return None
         if self._is_patient:
@@ -141,12 +141,12 @@ class Runtime(Generic[M, R]):
     def _append(self, records: Sequence[R]) -> None:
         appended = None
         for batch in self._batches.encode(records, self._clock.now()):
-            # All of a decision goes into one turn of the group commit: it is written as a whole or not at all.
+            # All batches of a decision are in one turn of the group commit: they are written as a whole or not at all.
             try:
                 appended = self.partition.append(memoryview(batch), origin=Origin.OWNER)
             except KafkaError as error:
-                # A producer that was fenced has changed nothing. Else what the machine remembers besides its records,
-                # and whom it wanted to answer, has run ahead of the log: it is built anew.
+                # A fenced producer has changed nothing. Else the soft state of the machine, with the replies that it holds,
+                # is ahead of the log: it is rebuilt.
                 if appended is not None or error.code not in _FENCED:
                     self._discard()
                 raise
@@ -159,17 +159,17 @@ class Runtime(Generic[M, R]):
         end = Offset(appended.last_offset + 1)
         self._tail.add_done_callback(lambda pending: self._ended(pending, records, end))
 
-    def _ended(self, pending: Pending, records: Sequence[R], end: Offset) -> None:
+    def _ended(self, pending: Promise[None], records: Sequence[R], end: Offset) -> None:
         if pending.error is not None:
             self._discard()
             return
-        if self._is_loaded:  # else it comes with the load that is due
+        if self._is_loaded:  # else the next load includes it
             self.committed_offset = end
             if self._listener is not None:
                 self._listener.committed(records)
 
     def _discard(self) -> None:
-        """The machine is not what the log says. Whoever waits for it may be the only one: it is loaded without being asked."""
+        """The machine differs from the log. It is loaded again without a command, because a timer may be the only one to need it."""
         self._is_loaded = False
         if self._alarm is not None:
             self._alarm.arm()
@@ -177,8 +177,8 @@ class Runtime(Generic[M, R]):
     # -- leading ---------------------------------------------------------------------------------------------------
     @property
     def is_leading(self) -> bool:
-        """In the epoch that it was told to lead in. The partition is the first to know that this is over: what is decided
-        until the runtime hears of it may contradict what the next leader has decided."""
+        """Whether it still leads in the epoch in which `lead` was called. The partition learns first that this has ended: decisions
+        after that may contradict those of the next leader."""
         partition = self.partition
         return self._is_leading and partition.is_led and partition.leader_epoch == self.epoch
 
@@ -187,7 +187,7 @@ class Runtime(Generic[M, R]):
         return self._is_loaded and self.is_leading
 
     def lead(self) -> asyncio.Task[None]:
-        """This broker leads the partition from now on: take up what was under way."""
+        """This broker leads the partition from now on: resume what is in progress."""
         self.resign()
         self._is_leading = True
         self.epoch = self.partition.leader_epoch
@@ -196,13 +196,13 @@ class Runtime(Generic[M, R]):
         return loading
 
     def _taken_up(self, loading: asyncio.Task[None]) -> None:
-        """What was under way cannot wait until somebody asks: another load is due, where this one has failed."""
+        """What is in progress cannot wait for a command: if this load has failed, another one is started."""
         if not loading.cancelled() and loading.exception() is not None and self._loading is loading:
             self._loading = None
             self._discard()
 
     def resign(self) -> None:
-        """Another broker leads the partition, or will: what it writes makes this machine's state void."""
+        """Another broker leads the partition, or will: its writes make this machine's state invalid."""
         self._is_leading = self._is_loaded = False
         if self._loading is not None:
             self._loading.cancel()
@@ -215,7 +215,7 @@ class Runtime(Generic[M, R]):
         try:
             await self._loaded()
         except KafkaError as failure:
-            self._tell(failure)
+            self._raise_translated(failure)
 
     async def _loaded(self) -> None:
         while not self._is_ready:
@@ -231,7 +231,7 @@ class Runtime(Generic[M, R]):
 
     async def _load(self) -> None:
         await _quietly(self._tail)
-        self._tail = Pending.done()
+        self._tail = Promise.resolved(None)
         machine, position = self._make(), self.partition.log_start_offset
         snapshot = self._snapshots.read() if self._snapshots is not None else None
         if snapshot is not None:
@@ -241,11 +241,11 @@ class Runtime(Generic[M, R]):
         self._since_snapshot = 0
         while position < self.partition.log_end_offset:
             if position >= self.partition.high_watermark:
-                # Written, but not committed: on its way, or it could not be forced to disk. The log is the truth.
-                await self.partition.settle().wait()
+                # Written, but not committed: a commit is in progress, or the flush failed. The log decides.
+                await self.partition.when_committed()
             before, position = position, await self._replay(machine, position)
             if position == before:
-                await asyncio.sleep(_TURN_SECONDS)  # whoever can do something about it has to have its turn
+                await asyncio.sleep(_TURN_SECONDS)  # yield to the task that can change it
         self.machine = machine
         self.committed_offset = position
         self._is_loaded = True
@@ -256,7 +256,7 @@ class Runtime(Generic[M, R]):
 
     async def _replay(self, machine: M, position: Offset) -> Offset:
         found = await reading.read(self.partition, position)
-        if not found.buffers:  # the cleaner may have left nothing behind this point
+        if not found.buffers:  # the cleaner may have removed everything after this point
             return max(position, found.high_watermark)
         loop = asyncio.get_running_loop()
         pause = loop.time() + _TURN_SECONDS
@@ -275,18 +275,18 @@ class Runtime(Generic[M, R]):
         return self._snapshots is not None and self._since_snapshot > max(self._snapshot_after, self._snapshot_size)
 
     async def _snapshot(self) -> None:
-        """Only when nothing is under way is the machine's state that of the log up to its end."""
+        """Take a snapshot when nothing is in progress: only then the machine's state is that of the log end."""
         while not self._tail.is_done:
             await _quietly(self._tail)
         machine: object = self.machine
         if not (self._is_loaded and self._is_snapshot_due() and self._snapshots and isinstance(machine, Snapshotting)):
-            return  # another command was faster, or what was under way has failed
+            return  # another command was faster, or what was in progress has failed
         end = self.partition.log_end_offset
         snapshot = self._snapshots.encode(machine.snapshot(), end, self._clock.now())
         self._snapshot_size = len(snapshot[1] or b"")
         self._since_snapshot = 0
-        # In one write with the snapshot: the log before it is of no use any more. Should that fail, the old one is
-        # still there, and the next is due when the log has grown by as much again.
+        # In one write with the snapshot, since the log before it is not needed any more. If that fails, the old snapshot
+        # is still there, and the next one is due when the log has grown by as much again.
         with contextlib.suppress(KafkaError):
             self.partition.write_states([snapshot])
             await self.partition.delete_records(end, origin=Origin.OWNER)
@@ -303,7 +303,7 @@ class Runtime(Generic[M, R]):
         return self._clock.now() - int(self._clock.monotonic() * 1000)
 
     def _follow_clock(self) -> None:
-        """Right before a command, so that it never sees a time that its deadlines have not followed."""
+        """Called right before a command, so that its time and its deadlines agree."""
         skew = self._wall_ahead()
         moved = skew - self._skew
         if abs(moved) >= _JUMP_MS:
@@ -324,17 +324,17 @@ class Runtime(Generic[M, R]):
             self._ticked(reply)
 
     async def close(self) -> None:
-        """Wait for what is under way; take no notice of time any more."""
+        """Wait for what is in progress; stop the timer."""
         if self._alarm is not None:
             self._alarm.close()
-        if self._loading is not None:  # those who wait for it may be gone, and it must not read from a closed log
+        if self._loading is not None:  # its waiters may be gone, and it must not read from a closed log
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
         await _quietly(self._tail)
 
 
 async def _unless_resigned(loading: asyncio.Task[None]) -> None:
-    """Wait for a load; one that was given up leaves it to the caller to look again."""
+    """Wait for a load; if it was cancelled, the caller has to check again."""
     try:
         await asyncio.shield(loading)
     except asyncio.CancelledError:
@@ -343,7 +343,7 @@ async def _unless_resigned(loading: asyncio.Task[None]) -> None:
             raise
 
 
-async def _quietly(pending: Pending) -> None:
-    """Wait for the end, be it good or bad."""
+async def _quietly(pending: Promise[None]) -> None:
+    """Wait until it has succeeded or failed."""
     with contextlib.suppress(KafkaError):
-        await pending.wait()
+        await pending

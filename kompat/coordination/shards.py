@@ -1,24 +1,24 @@
-"""A machine spread over the partitions of an internal topic: each key has its home by its hash, as in Kafka.
+"""A machine distributed over the partitions of an internal topic: each key belongs to one by its hash, as in Kafka.
 
-Whoever leads a partition coordinates for its keys. In a cluster that changes: a broker takes up what another one has left, and
-leaves what another one takes up.
+The leader of a partition coordinates its keys. In a cluster leaders change: the new leader resumes the work of the old one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from kompat.coordination.machine import Machine
 from kompat.coordination.runtime import Runtime
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.partition import Partition
+from kompat.types import LogId
 
 logger = logging.getLogger(__name__)
 
-# What clients are told where a coordinator's log fails: as with Kafka, to look for their coordinator, and to come again.
+# The errors of clients when a coordinator's log fails: as with Kafka, they look up their coordinator and retry.
 FAILURES = {
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
@@ -35,7 +35,26 @@ R = TypeVar("R")
 Partitions = Sequence[Partition | None]  # of a topic; None: this broker has no replica of it
 
 
-def home_of(key: str, partitions: int) -> int:
+class InternalTopic(Protocol):
+    """The topic that a machine's records are in."""
+
+    @property
+    def name(self) -> str: ...
+
+    def existing(self) -> Partitions:
+        """Empty if the topic does not exist."""
+        ...
+
+    async def ensure(self) -> Partitions:
+        """Creates the topic if it does not exist. Raises KafkaError."""
+        ...
+
+    def log_ids(self) -> Sequence[LogId]:
+        """All partitions, on whichever broker they are led."""
+        ...
+
+
+def partition_for(key: str, partitions: int) -> int:
     """Java's String.hashCode over UTF-16, its absolute value, modulo: where Apache Kafka puts the key too."""
     value = 0
     encoded = key.encode("utf-16-be", "surrogatepass")
@@ -46,20 +65,13 @@ def home_of(key: str, partitions: int) -> int:
 
 
 class Shards(Generic[M, R]):
-    def __init__(
-        self,
-        make: Callable[[Partition], Runtime[M, R]],
-        existing: Callable[[], Partitions],
-        ensure: Callable[[], Awaitable[Partitions]],
-    ) -> None:
-        """`existing` gives the topic's partitions, none if there is no topic yet; `ensure` makes the topic first."""
+    def __init__(self, make: Callable[[Partition], Runtime[M, R]], topic: InternalTopic) -> None:
         self._make = make
-        self._existing = existing
-        self._ensure = ensure
+        self._topic = topic
         self._runtimes: dict[int, Runtime[M, R]] = {}
 
     async def start(self) -> None:
-        """Take up all that was under way: deadlines run on, prepared ends are completed."""
+        """Resume what is in progress: deadlines continue, prepared transactions are completed."""
         await asyncio.gather(*(runtime.load() for runtime in self.all()))
 
     async def close(self) -> None:
@@ -71,46 +83,43 @@ class Shards(Generic[M, R]):
         self._open(partition).lead().add_done_callback(_log_failure)
 
     def resign(self, partition: Partition) -> None:
-        """This broker does not lead it any more."""
+        """This broker leads it no longer."""
         runtime = self._runtimes.get(partition.index)
         if runtime is not None and runtime.partition is partition:
             runtime.resign()
 
     # -- finding ---------------------------------------------------------------------------------------------------
-    async def home(self, key: str) -> Runtime[M, R]:
-        """Raises NOT_COORDINATOR where another broker leads it."""
-        partitions = self._existing() or await self._ensure()
-        return self._led(partitions[home_of(key, len(partitions))])
+    async def shard(self, key: str) -> Runtime[M, R]:
+        """The shard of a key. Raises NOT_COORDINATOR if another broker leads it."""
+        partitions = self._topic.existing() or await self._topic.ensure()
+        return self._led(partitions[partition_for(key, len(partitions))])
 
-    def known_home(self, key: str) -> Runtime[M, R] | None:
-        """The key's home if there can be anything in it."""
-        partitions = self._existing()
-        return self._led(partitions[home_of(key, len(partitions))]) if partitions else None
+    def known_shard(self, key: str) -> Runtime[M, R] | None:
+        """The same, or None if the topic does not exist."""
+        partitions = self._topic.existing()
+        return self._led(partitions[partition_for(key, len(partitions))]) if partitions else None
 
-    async def place(self, key: str) -> int:
-        """The number of the key's partition, whoever leads it; the topic is made if need be."""
-        partitions = self._existing() or await self._ensure()
-        return home_of(key, len(partitions))
+    def at(self, partition: Partition) -> Runtime[M, R]:
+        """The shard of a partition. Raises NOT_COORDINATOR if this broker does not coordinate it."""
+        return self._led(partition)
 
-    def known_place(self, key: str) -> int | None:
-        """The same, if there can be anything in it."""
-        return home_of(key, self.count) if self.count else None
+    async def partition_of(self, key: str) -> int:
+        """The index of the key's partition, on whichever broker it is led; the topic is created if it does not exist."""
+        partitions = self._topic.existing() or await self._topic.ensure()
+        return partition_for(key, len(partitions))
 
-    @property
-    def count(self) -> int:
-        return len(self._existing())
-
-    def at(self, index: int) -> Runtime[M, R] | None:
-        partitions = self._existing()
-        return self._led(partitions[index]) if index < len(partitions) else None
+    def known_partition_of(self, key: str) -> int | None:
+        """The same, or None if the topic does not exist."""
+        count = len(self._topic.existing())
+        return partition_for(key, count) if count else None
 
     def all(self) -> Iterable[Runtime[M, R]]:
-        """Those that this broker leads."""
-        opened = [self._open(partition) for partition in self._existing() if partition is not None]
+        """The shards that this broker leads."""
+        opened = [self._open(partition) for partition in self._topic.existing() if partition is not None]
         return [runtime for runtime in opened if runtime.is_leading]
 
     def opened(self) -> list[Runtime[M, R]]:
-        """Those among them that somebody has asked for since the start, of a topic that is still there."""
+        """Those among them that were used since the start, of a topic that still exists."""
         found = self._runtimes.values()
         return [runtime for runtime in found if runtime.is_leading and not runtime.partition.is_dropped]
 
@@ -122,12 +131,12 @@ class Shards(Generic[M, R]):
 
     def _open(self, partition: Partition) -> Runtime[M, R]:
         runtime = self._runtimes.get(partition.index)
-        if runtime is None or runtime.partition.is_dropped:  # an operator may delete the topic: it is made anew
+        if runtime is None or runtime.partition.is_dropped:  # an operator may delete the topic: it is created again
             runtime = self._runtimes[partition.index] = self._make(partition)
         return runtime
 
 
 def _log_failure(done: asyncio.Future[None]) -> None:
-    """Whoever needs it loads it again."""
+    """The next command loads it again."""
     if not done.cancelled() and done.exception() is not None:
         logger.warning("a coordinator could not take up its work yet: %s", done.exception())

@@ -1,7 +1,7 @@
 """Records of a machine's log that cannot be read: they are skipped, logged once and counted.
 
-Only its owner writes to an internal topic, but older versions let anybody do so. A coordinator that refuses to work because of
-one such record would take all that it coordinates down with it, for good.
+Only its owner writes to an internal topic, but older versions let any client do so. A coordinator that stopped because of
+one such record would be unavailable for all of its keys, for good.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_KNOWN: Final = 10_000  # offsets of one partition: beyond them a record may
 
 
 class Skipped:
-    """The records of one partition that were skipped. A log is read again and again: each record counts once."""
+    """The skipped records of one partition. A log is read several times, but each record is counted once."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
@@ -30,7 +30,7 @@ class Skipped:
     def skip(self, offset: Offset, error: Exception) -> None:
         if offset in self._known:
             return
-        if not self.count:  # the metric tells of the others
+        if not self.count:  # the metric counts the others
             logger.error(
                 "%s: the record at offset %d cannot be read, and is skipped: %r", self._partition, offset, error
             )
@@ -47,8 +47,8 @@ class Skipped:
             self.apply(machine, record, last)
 
     def apply(self, machine: Machine[Any], record: object, offset: Offset) -> None:
-        """Make a record true, unless it contradicts what the machine knows."""
+        """Apply a record, unless it contradicts the machine's state."""
         try:
             machine.apply(record)
-        except Exception as error:  # noqa: BLE001 - whatever it says, what comes after it has to be read
+        except Exception as error:  # noqa: BLE001 - whatever it contains, the records after it have to be applied
             self.skip(offset, error)

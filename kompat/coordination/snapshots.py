@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 from kompat.coordination.batches import encoded
 from kompat.coordination.machine import Codec, Unreadable, decoded
 from kompat.errors import DamagedData, KafkaError
-from kompat.log.intake import StateWrite
-from kompat.log.store import PartitionStore
+from kompat.log.interceptor import StateWrite
+from kompat.log.storage.store import PartitionStore
 from kompat.protocol.records import Compression, build_batch, check_batch, iterate, split_batches
 from kompat.types import Millis, Offset
 
@@ -25,13 +25,13 @@ _RECORDS_PER_BATCH = 4096
 @dataclass(frozen=True, slots=True)
 class Snapshot(Generic[R]):
     records: Sequence[R]
-    next_offset: Offset  # the first that is not part of it
+    next_offset: Offset  # the first one that is not part of it
     size: int  # bytes
-    unreadable: Sequence[Exception] = ()  # why records of it cannot be read
+    unreadable: Sequence[Exception] = ()  # why records in it cannot be read
 
 
 class Snapshots(Generic[R]):
-    """The one snapshot of a partition's machine: the offset that it reaches, then its records in batches."""
+    """The snapshot of a partition's machine: the offset that it reaches, then its records in batches."""
 
     def __init__(self, store: PartitionStore, codec: Codec[R]) -> None:
         self._store = store
@@ -54,7 +54,7 @@ class Snapshots(Generic[R]):
         return Snapshot(records, offset, len(stored), unreadable)
 
     def encode(self, records: Iterable[R], next_offset: Offset, now: Millis) -> StateWrite:
-        """A new snapshot, to be written in place of the old one."""
+        """A new snapshot, which replaces the old one."""
         value = bytearray(_NEXT_OFFSET.pack(next_offset))
         rest = iter(records)
         while part := list(islice(rest, _RECORDS_PER_BATCH)):

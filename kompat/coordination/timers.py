@@ -1,4 +1,4 @@
-"""Time as a command: when a machine's next deadline has come, it is asked what follows from that."""
+"""Timeouts as commands: at a machine's next deadline, a tick is run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kompat.types import Millis
 
 logger = logging.getLogger(__name__)
 
-_SOONEST = 0.001  # seconds: a machine that leaves a deadline in the past does not stop the loop
+_SOONEST = 0.001  # seconds: a machine with a deadline in the past must not keep the loop busy
 _RETRY = 1.0  # seconds, after a command that could not be committed
 
 
@@ -31,7 +31,7 @@ class Alarm:
         self._is_closed = False
 
     def arm(self) -> None:
-        """To be called whenever deadlines may have moved. One that moved later costs nothing: the alarm comes too early."""
+        """To be called whenever deadlines may have moved. A later deadline needs no change: the alarm then rings too early."""
         due = self._next_deadline()
         if due is None or self._is_closed or self._task is not None:
             return
@@ -43,7 +43,7 @@ class Alarm:
         self._start(max(_SOONEST, (due - self._clock.now()) / 1000))
 
     def clock_moved(self) -> None:
-        """Deadlines and the clock have moved together: what the alarm is set for is not comparable with them any more."""
+        """Deadlines and the clock have moved together, so the time that the alarm is set for is invalid."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None

@@ -1,1 +1,1 @@
-"""What a record's headers can ask of the broker, beyond what Kafka offers."""
+"""What a record's headers can request of the broker, beyond Kafka's features."""

@@ -1,8 +1,8 @@
-"""The headers by which a record asks for something. Pure.
+"""The headers with which a record requests something. Pure.
 
-Values are UTF-8 text, names are case-sensitive. Where a header stands twice, the last one counts; that includes
-headers that say the same in different words, such as a delay and a time. A value that makes no sense is an error that
-names the header and the value, but for names that others use for purposes of their own: those are then not for us.
+Values are UTF-8 text, names are case-sensitive. If a header occurs twice, the last one counts; that includes different
+headers for the same thing, such as a delay and a time. An invalid value is an error that names the header and the value;
+but for names that applications use for purposes of their own, it is ignored.
 """
 
 from __future__ import annotations
@@ -40,48 +40,48 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(slots=True)
-class Asked:
-    """What one record asks for."""
+class RecordOptions:
+    """What one record requests by its headers."""
 
-    delay: int | None = None  # ms from when it is appended
+    delay: int | None = None  # ms from the time of the append
     deliver_at: Millis | None = None
-    delivery: str = ""  # the header that said so, and its value
+    delivery: str = ""  # the header that set it, and its value
     schedule_id: str | None = None
     priority: int | None = None
     message_id: str | None = None
     time_to_live: int | None = None  # ms
     trace: bool = False
-    traceparent: bytes | None = None  # as it was sent: others may have sent it for others
+    traceparent: bytes | None = None  # as it was sent: it may be meant for other systems
 
     def due(self, now: Millis) -> Millis | None:
-        """When it wants to be delivered; None: at once."""
+        """When it is to be delivered; None: at once."""
         due = self.deliver_at if self.delay is None else Millis(now + self.delay)
         return due if due is not None and due > now else None
 
 
 class HeaderError(ValueError):
-    """A header's value makes no sense; the text is for the producer."""
+    """A header's value is invalid; the text is for the producer."""
 
 
-def parse(headers: Headers) -> Asked | None:
-    """What the headers ask for, None where that is nothing. Raises HeaderError."""
-    asked: Asked | None = None
+def parse(headers: Headers) -> RecordOptions | None:
+    """The options in the headers, None if there are none. Raises HeaderError."""
+    options: RecordOptions | None = None
     for name, value in headers:
         take = _TAKERS.get(name)
         if take is not None:
-            asked = asked or Asked()
-            take(asked, name, _text(name, value))
+            options = options or RecordOptions()
+            take(options, name, _text(name, value))
         elif name == TRACEPARENT:
-            asked = asked or Asked()
-            asked.traceparent = value
+            options = options or RecordOptions()
+            options.traceparent = value
         elif name in _FOREIGN_PRIORITIES:
-            asked = asked or Asked()
-            asked.priority = _known_priority((value or b"").decode(errors="replace"), asked.priority)
-    return asked
+            options = options or RecordOptions()
+            options.priority = _known_priority((value or b"").decode(errors="replace"), options.priority)
+    return options
 
 
 def priority_of(headers: Headers) -> int:
-    """The class of a record whose headers have been found to make sense."""
+    """The priority of a record whose headers are valid."""
     found: int | None = None
     for name, value in headers:
         if name in _ALL_PRIORITIES:
@@ -113,37 +113,37 @@ def _is_number(text: str) -> bool:
     return text.isdecimal() and text.isascii() and len(text) <= _DIGITS
 
 
-def _delay(asked: Asked, name: str, text: str) -> None:
-    asked.delay, asked.deliver_at = _integer(name, text, "a number of milliseconds"), None
-    asked.delivery = f"{name}: {text!r}"
+def _delay(options: RecordOptions, name: str, text: str) -> None:
+    options.delay, options.deliver_at = _integer(name, text, "a number of milliseconds"), None
+    options.delivery = f"{name}: {text!r}"
 
 
-def _delay_seconds(asked: Asked, name: str, text: str) -> None:
-    asked.delay, asked.deliver_at = _integer(name, text, "a number of seconds") * _SECOND, None
-    asked.delivery = f"{name}: {text!r}"
+def _delay_seconds(options: RecordOptions, name: str, text: str) -> None:
+    options.delay, options.deliver_at = _integer(name, text, "a number of seconds") * _SECOND, None
+    options.delivery = f"{name}: {text!r}"
 
 
-def _deliver_at(asked: Asked, name: str, text: str) -> None:
+def _deliver_at(options: RecordOptions, name: str, text: str) -> None:
     expected = "a time: milliseconds since 1970, or as in 2030-01-31T12:00:00Z"
     if not _is_number(text) and re.fullmatch(_RFC3339, text, re.ASCII):
         try:
-            asked.deliver_at = Millis(round(datetime.fromisoformat(_normal(text)).timestamp() * 1000))
+            options.deliver_at = Millis(round(datetime.fromisoformat(_normal(text)).timestamp() * 1000))
         except (ValueError, OverflowError):
             raise _wrong(name, text, expected) from None
     else:
-        asked.deliver_at = Millis(_integer(name, text, expected))
-    asked.delay = None
-    asked.delivery = f"{name}: {text!r}"
+        options.deliver_at = Millis(_integer(name, text, expected))
+    options.delay = None
+    options.delivery = f"{name}: {text!r}"
 
 
 def _normal(text: str) -> str:
-    """With no more digits of a second than datetime knows, and letters as it knows them."""
+    """With microseconds and capital letters, as datetime requires."""
     return re.sub(r"(\.\d{6})\d+", r"\1", text.upper())
 
 
-def _deliver_at_millis(asked: Asked, name: str, text: str) -> None:
-    asked.deliver_at, asked.delay = Millis(_integer(name, text, "a time in milliseconds since 1970")), None
-    asked.delivery = f"{name}: {text!r}"
+def _deliver_at_millis(options: RecordOptions, name: str, text: str) -> None:
+    options.deliver_at, options.delay = Millis(_integer(name, text, "a time in milliseconds since 1970")), None
+    options.delivery = f"{name}: {text!r}"
 
 
 def _id(name: str, text: str) -> str:
@@ -152,17 +152,17 @@ def _id(name: str, text: str) -> str:
     return text
 
 
-def _schedule_id(asked: Asked, name: str, text: str) -> None:
-    asked.schedule_id = _id(name, text)
+def _schedule_id(options: RecordOptions, name: str, text: str) -> None:
+    options.schedule_id = _id(name, text)
 
 
-def _message_id(asked: Asked, name: str, text: str) -> None:
-    asked.message_id = _id(name, text)
+def _message_id(options: RecordOptions, name: str, text: str) -> None:
+    options.message_id = _id(name, text)
 
 
-def _priority(asked: Asked, name: str, text: str) -> None:
-    asked.priority = _known_priority(text, None)
-    if asked.priority is None:
+def _priority(options: RecordOptions, name: str, text: str) -> None:
+    options.priority = _known_priority(text, None)
+    if options.priority is None:
         raise _wrong(name, text, f"a priority: 0 to 9, or {', '.join(_PRIORITIES)}")
 
 
@@ -172,17 +172,17 @@ def _known_priority(text: str, otherwise: int | None) -> int | None:
     return _PRIORITIES.get(text, otherwise)
 
 
-def _time_to_live(asked: Asked, name: str, text: str) -> None:
-    asked.time_to_live = _integer(name, text, "a number of milliseconds")
+def _time_to_live(options: RecordOptions, name: str, text: str) -> None:
+    options.time_to_live = _integer(name, text, "a number of milliseconds")
 
 
-def _trace(asked: Asked, name: str, text: str) -> None:
+def _trace(options: RecordOptions, name: str, text: str) -> None:
     if text not in ("0", "1"):
         raise _wrong(name, text, "1 or 0")
-    asked.trace = text == "1"
+    options.trace = text == "1"
 
 
-_TAKERS: Final[dict[str, Callable[[Asked, str, str], None]]] = {
+_TAKERS: Final[dict[str, Callable[[RecordOptions, str, str], None]]] = {
     DELAY: _delay,
     "x-delay": _delay,  # RabbitMQ
     "TIMER_DELAY_MS": _delay,  # RocketMQ, as the next two
@@ -196,7 +196,7 @@ _TAKERS: Final[dict[str, Callable[[Asked, str, str], None]]] = {
     TIME_TO_LIVE: _time_to_live,
     TRACE: _trace,
 }
-# Applications have headers of these names that mean other things: a value that is no priority is not for us.
+# Applications have headers of these names with other meanings: a value that is no priority is ignored.
 _FOREIGN_PRIORITIES: Final = ("priority", "x-priority")
 _ALL_PRIORITIES: Final = (PRIORITY, *_FOREIGN_PRIORITIES)
 
@@ -205,10 +205,10 @@ NAMES: Final = HeaderNames([name.encode() for name in _ALL], [TRACEPARENT.encode
 
 
 def bits(*names: str) -> int:
-    """These names among NAMES, as `Facts.named` has them."""
+    """The bits of these names among NAMES, as in `Facts.named`."""
     return sum(1 << _ALL.index(name) for name in names)
 
 
-STRICT: Final = bits(*_TAKERS)  # those whose values have to be looked at in any case
+STRICT: Final = bits(*_TAKERS)  # those whose values have to be validated in any case
 CONTEXT: Final = bits(TRACEPARENT)
 PRIORITIES: Final = bits(*_ALL_PRIORITIES)

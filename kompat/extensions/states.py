@@ -1,4 +1,4 @@
-"""A partition's states as they will be once everything that is staged is written."""
+"""A partition's states, with everything that is staged but not written yet."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from typing import TypeVar
 
+from kompat.common.promise import Promise
 from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
-from kompat.log.commit import Pending
-from kompat.log.intake import StateWrite
-from kompat.log.store import PartitionStore
+from kompat.log.interceptor import StateWrite
+from kompat.log.storage.store import PartitionStore
 
 Item = tuple[bytes, bytes]
 T = TypeVar("T")
@@ -17,13 +17,13 @@ NO_LIMIT = 2**62
 
 
 class View:
-    """The store, and over it what the turns under way will write."""
+    """The store, and over it the writes of turns in progress."""
 
     __slots__ = ("_staged", "_store")
 
     def __init__(self, store: PartitionStore) -> None:
         self._store = store
-        self._staged: dict[Pending, dict[bytes, bytes | None]] = {}  # oldest first
+        self._staged: dict[Promise[None], dict[bytes, bytes | None]] = {}  # oldest first
 
     def get(self, name: bytes) -> bytes | None:
         for writes in reversed(self._staged.values()):
@@ -56,7 +56,7 @@ class View:
         return _read(lambda: self._store.state_range(start, end, limit, max_bytes))
 
     # -- turns -----------------------------------------------------------------------------------------------------
-    def staged(self, writes: Sequence[StateWrite], turn: Pending) -> None:
+    def staged(self, writes: Sequence[StateWrite], turn: Promise[None]) -> None:
         known = self._staged.get(turn)
         if known is None:
             self._staged[turn] = dict(writes)
@@ -64,21 +64,21 @@ class View:
         else:
             known.update(writes)
 
-    def _written(self, turn: Pending) -> None:
+    def _written(self, turn: Promise[None]) -> None:
         self._staged.pop(turn, None)
 
     def clear(self) -> None:
-        """What was staged will not be written."""
+        """The staged writes have failed."""
         self._staged.clear()
 
     @property
-    def newest_turn(self) -> Pending:
-        """The last under way that writes something here."""
-        return next(reversed(self._staged), None) or Pending.done()
+    def newest_turn(self) -> Promise[None]:
+        """The last turn in progress that writes something here."""
+        return next(reversed(self._staged), None) or Promise.resolved(None)
 
 
 class Draft:
-    """Changes on top of a view that nobody has staged yet."""
+    """Changes on top of a view that are not staged yet."""
 
     __slots__ = ("_changes", "view")
 

@@ -1,1 +1,1 @@
-"""Consumer groups: what `__consumer_offsets` holds, and the pure machines that decide what is written there."""
+"""Consumer groups: the records of `__consumer_offsets`, and the pure machines that decide them."""

@@ -1,7 +1,7 @@
 """Group records as batches of `__consumer_offsets`.
 
-Plain records of a decision share a batch. Offsets of a transaction stand in a batch in their producer's name, and the
-transaction's end is a control batch: so the log itself tells what is pending.
+Plain records of a decision share a batch. Offsets of a transaction are in a batch of their producer, and the transaction's
+end is a control batch: so the log itself shows which offsets are pending.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kompat.groups.records import EndTransaction, GroupRecord, OffsetCommit
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch, control_type, iterate, read_header
 from kompat.types import NO_PRODUCER, Millis, Offset, ProducerEpoch, ProducerId
 
-_Kind = tuple[int, int] | None  # the producer in whose name a record stands
+_Kind = tuple[int, int] | None  # the producer of the record's batch
 
 
 class GroupCodec:

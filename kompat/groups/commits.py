@@ -1,4 +1,4 @@
-"""Who is told how far groups have come: nobody, unless somebody from above wants to know."""
+"""The listener for offsets that groups commit; tracing implements it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ class Moved(NamedTuple):
     member_id: str | None
     topic: str
     partition: int
-    before: int | None  # where it stood; None: nowhere
+    before: int | None  # the previous offset; None: there was none
     offset: int
 
 
 class CommitEvents(Protocol):
     @property
     def is_active(self) -> bool:
-        """Does it want to know anything at all?"""
+        """Whether the listener wants any events."""
         ...
 
     def committed(self, moved: Moved) -> None:
-        """It must be quick, and never fail."""
+        """It must be quick and must never fail."""
         ...
 
 
 def of_request(machine: GroupMachine, request: CommitRequest) -> list[Moved]:
-    """What a commit moves, before it is made. Not that of a transaction: its offsets move when it ends."""
+    """The offsets that a commit changes, computed before it is made. Those of a transaction change when it ends."""
     return [
         Moved(
             request.group_id,
@@ -49,7 +49,7 @@ def of_request(machine: GroupMachine, request: CommitRequest) -> list[Moved]:
 
 
 def of_transaction(machine: GroupMachine, producer_id: int) -> list[Moved]:
-    """What the commit of a producer's transaction moves, before it is made."""
+    """The offsets that the commit of a producer's transaction changes, computed before it is made."""
     return [
         Moved(group_id, None, topic, partition, machine.committed_offset(group_id, topic, partition), offset)
         for group_id, topic, partition, offset in machine.pending_offsets(producer_id)

@@ -8,7 +8,7 @@ MAX_INT = 2**31 - 1
 
 
 class MigrationPolicy(Enum):
-    """`group.consumer.migration.policy`: may a group change its protocol while it has members?"""
+    """`group.consumer.migration.policy`: whether a group may change its protocol while it has members."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"  # classic → consumer
@@ -25,17 +25,8 @@ class MigrationPolicy(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupSettings:
-    """What a group may override with its own configs (`consumer.session.timeout.ms`, …)."""
-
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 5_000
-    assignment_interval_ms: int = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareGroupSettings:
-    """What a group may override with its own configs (`share.session.timeout.ms`, …)."""
+class ModernGroupSettings:
+    """For consumer and share groups: what a group may override with its own configs (`consumer.session.timeout.ms`, …)."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -51,15 +42,15 @@ class GroupSettings:
     max_size: int = MAX_INT
     new_member_join_timeout_ms: int = 300_000  # Kafka has no setting for it
     # consumer groups
-    consumer: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
-    consumer_overrides: Mapping[str, ConsumerGroupSettings] = field(default_factory=dict)  # by group id
+    consumer: ModernGroupSettings = field(default_factory=ModernGroupSettings)
+    consumer_overrides: Mapping[str, ModernGroupSettings] = field(default_factory=dict)  # by group id
     consumer_max_size: int = MAX_INT
     assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     regex_refresh_interval_ms: int = 600_000
     # share groups
-    share: ShareGroupSettings = field(default_factory=ShareGroupSettings)
-    share_overrides: Mapping[str, ShareGroupSettings] = field(default_factory=dict)  # by group id
+    share: ModernGroupSettings = field(default_factory=ModernGroupSettings)
+    share_overrides: Mapping[str, ModernGroupSettings] = field(default_factory=dict)  # by group id
     share_max_size: int = 200
     share_initialize_retry_interval_ms: int = 30_000
     # offsets
@@ -67,8 +58,8 @@ class GroupSettings:
     offsets_retention_ms: int = 10_080 * 60_000
     offsets_retention_check_interval_ms: int = 600_000
 
-    def consumer_of(self, group_id: str) -> ConsumerGroupSettings:
+    def consumer_of(self, group_id: str) -> ModernGroupSettings:
         return self.consumer_overrides.get(group_id, self.consumer)
 
-    def share_of(self, group_id: str) -> ShareGroupSettings:
+    def share_of(self, group_id: str) -> ModernGroupSettings:
         return self.share_overrides.get(group_id, self.share)

@@ -17,7 +17,7 @@ from kompat.groups.records import (
 from kompat.protocol.primitives import MalformedBytesError, Reader, Writer
 
 _MEMBER_STATES = frozenset(MemberState)
-# Kafka's schema has it so that a missing tag is an empty struct: that there is none has to be said.
+# In Kafka's schema a missing tag is an empty struct, so an absent value has to be written explicitly.
 _DEFAULT_CLASSIC_MEMBER = ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
 
 
@@ -184,7 +184,7 @@ def read_current(reader: Reader) -> ConsumerGroupCurrentMemberAssignmentValue:
 
 
 def _read_epochs(reader: Reader, default: int) -> EpochsByPartition:
-    """Records from before 4.3 have no epochs per partition: there the member's epoch stands for all."""
+    """Records from before 4.3 have no epochs per partition: they get the member's epoch."""
 
     def topic() -> tuple[UUID, Mapping[int, int]]:
         topic_id, partitions = reader.uuid(), reader.compact_array(reader.int32)

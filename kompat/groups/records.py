@@ -16,11 +16,11 @@ EpochsByPartition: TypeAlias = Mapping[UUID, Mapping[int, int]]  # topic id → 
 
 
 class MemberState(IntEnum):
-    """Where a member of a consumer group stands on its way to its target assignment."""
+    """The state of a consumer group's member on the way to its target assignment."""
 
     STABLE = 0
-    UNREVOKED_PARTITIONS = 1  # has to give partitions up before it moves on
-    UNRELEASED_PARTITIONS = 2  # waits for partitions that others still hold
+    UNREVOKED_PARTITIONS = 1  # has to revoke partitions first
+    UNRELEASED_PARTITIONS = 2  # waits for partitions that other members have not released
     UNKNOWN = 127  # written by a newer broker
 
 
@@ -54,7 +54,7 @@ class EndTransaction:
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     is_commit: bool
-    coordinator_epoch: int = field(default=0, compare=False)  # of who has decided it
+    coordinator_epoch: int = field(default=0, compare=False)  # of the coordinator that decided it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class ConsumerGroupMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupPartitionMetadata:
-    """What brokers before 4.1 wrote of the subscribed topics; only its presence matters, so that it gets its tombstone."""
+    """The subscribed topics, as brokers before 4.1 wrote them; only its presence matters, so that it gets its tombstone."""
 
     group_id: str
     value: bytes | None
@@ -252,7 +252,7 @@ class ShareGroupCurrentMemberAssignment:
 
 
 class TopicPart(NamedTuple):
-    """Partitions of a topic, under the name it had."""
+    """Partitions of a topic, with the name of the topic at that time."""
 
     name: str
     partitions: frozenset[int]
@@ -263,7 +263,7 @@ TopicParts: TypeAlias = Mapping[UUID, TopicPart]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupStatePartitionMetadataValue:
-    """How far the group's state of each partition is in `__share_group_state`."""
+    """The progress of each partition's state in `__share_group_state`."""
 
     initializing_topics: TopicParts = field(default_factory=dict)
     initialized_topics: TopicParts = field(default_factory=dict)

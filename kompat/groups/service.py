@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from kompat.clock import Clock
+from kompat.common.slices import sliced
 from kompat.coordination.decision import Decision
 from kompat.coordination.runtime import Runtime
-from kompat.coordination.shards import FAILURES, Partitions, Shards
+from kompat.coordination.shards import FAILURES, InternalTopic, Shards
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups import commits, expressions
 from kompat.groups.batches import GroupBatches, GroupCodec
@@ -45,49 +46,59 @@ from kompat.groups.machine.messages import (
     TopicErrors,
     TopicOffsets,
 )
-from kompat.groups.machine.share_messages import DescribedShareGroup, ShareHeartbeatReply, ShareHeartbeatRequest
+from kompat.groups.machine.modern import GroupKind
+from kompat.groups.machine.state import GroupState
 from kompat.groups.machine.topics import Topics
-from kompat.groups.records import Assignment, EndTransaction, GroupRecord, OffsetCommit
-from kompat.groups.share_states import Keeper, ShareStates
+from kompat.groups.records import EndTransaction, GroupRecord, OffsetCommit
 from kompat.log.partition import Partition
-from kompat.slices import sliced
 from kompat.types import NO_PRODUCER, Offset, ProducerEpoch, ProducerId
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Groups = Runtime[GroupMachine, GroupRecord]
+GroupShard = Runtime[GroupMachine, GroupRecord]
 Command = Callable[[GroupMachine], Decision[GroupRecord, Outcome[T]]]
+
+
+class GroupExtension(Protocol):
+    """Groups of another kind than classic and consumer groups."""
+
+    def machine(self, state: GroupState) -> GroupKind: ...
+
+    async def before_deletion(self, groups: GroupService, group_ids: Sequence[str]) -> Mapping[str, ErrorCode]:
+        """Groups are to be deleted, of whatever kind: which must not be, and why."""
+        ...
 
 
 class GroupService:
     def __init__(
         self,
-        existing: Callable[[], Partitions],
-        ensure: Callable[[], Awaitable[Partitions]],
+        topic: InternalTopic,
         *,
         settings: Callable[[], GroupSettings],
         topics: Topics,
         clock: Clock,
-        share_states: Keeper,
+        extensions: Sequence[GroupExtension] = (),
+        events: CommitEvents | None = None,
     ) -> None:
+        """`events`: who wants to know of commits."""
         self._settings = settings
         self._topics = topics
         self._clock = clock
-        self._existing = existing
-        self._shards: Shards[GroupMachine, GroupRecord] = Shards(self._runtime, existing, ensure)
+        self._topic = topic
+        self._shards: Shards[GroupMachine, GroupRecord] = Shards(self._runtime, topic)
         self._waiting: dict[int, _Waiting] = {}
         self._commit_watchers: list[Callable[[], None]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._share_states = ShareStates(share_states, clock, self._run)
-        self.events: CommitEvents | None = None  # set from above, where somebody wants to know
+        self._extensions = extensions
+        self._events = events
 
     def _make(self) -> GroupMachine:
-        machine = GroupMachine(self._settings())
+        machine = GroupMachine(self._settings(), [each.machine for each in self._extensions])
         machine.topics_changed(self._topics)
         return machine
 
-    def _runtime(self, partition: Partition) -> Groups:
+    def _runtime(self, partition: Partition) -> GroupShard:
         if partition.index in self._waiting:  # on a partition that has been deleted
             self._waiting[partition.index].dismiss()
         self._waiting[partition.index] = waiting = _Waiting(self._commit_watchers)
@@ -156,7 +167,7 @@ class GroupService:
     async def _forget_topics(self, deleted: Sequence[tuple[str, UUID]]) -> None:
         for runtime in self._shards.opened():
             try:
-                await self._run(runtime, lambda m: m.topics_deleted(deleted, self._clock.now()))
+                await self.run(runtime, lambda m: m.topics_deleted(deleted, self._clock.now()))
             except KafkaError as error:  # of one partition of the offsets: the others forget them all the same
                 logger.warning("offsets of deleted topics stay in %s: %s", runtime.partition, error)
 
@@ -167,7 +178,7 @@ class GroupService:
     @property
     def knows_all_commits(self) -> bool:
         """Does this broker coordinate all groups?"""
-        return all(partition is not None and partition.is_led for partition in self._existing())
+        return all(partition is not None and partition.is_led for partition in self._topic.existing())
 
     def furthest_offset(self, topic: str, partition: int) -> Offset | None:
         """The highest offset that any group has committed in a partition, as far as groups are loaded."""
@@ -179,9 +190,9 @@ class GroupService:
         return [runtime.machine for runtime in self._shards.opened()]
 
     # -- members ---------------------------------------------------------------------------------------------------
-    async def home_of(self, group_id: str) -> int:
+    async def partition_of(self, group_id: str) -> int:
         """The partition of the offsets that a group lives in, whoever coordinates it."""
-        return await self._shards.place(group_id)
+        return await self._shards.partition_of(group_id)
 
     async def join(self, request: JoinRequest) -> JoinReply:
         reply: asyncio.Future[JoinReply] = asyncio.get_running_loop().create_future()
@@ -195,35 +206,25 @@ class GroupService:
 
     async def _wait(self, group_id: str, reply: asyncio.Future[Any], command: Command[None]) -> None:
         """Hand a token in and wait until it comes back with a reply."""
-        runtime = await self._shards.home(group_id)
+        runtime = await self._shards.shard(group_id)
         await runtime.load()
         waiting = self._waiting[runtime.partition.index]
         waiting.add(reply)
         try:
-            await self._run(runtime, command)
+            await self.run(runtime, command)
             await reply
         finally:
             waiting.remove(reply)
 
     async def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        return await self._at_home(request.group_id, lambda m: m.heartbeat(request, self._clock.now()))
+        return await self.run_for(request.group_id, lambda m: m.heartbeat(request, self._clock.now()))
 
     async def leave(self, group_id: str, members: Sequence[LeavingMember]) -> tuple[LeftMember, ...]:
-        return await self._at_home(group_id, lambda m: m.leave(group_id, members, self._clock.now()))
+        return await self.run_for(group_id, lambda m: m.leave(group_id, members, self._clock.now()))
 
     async def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> ConsumerHeartbeatReply:
         await expressions.look_ahead(request, self._topics)
-        return await self._at_home(request.group_id, lambda m: m.consumer_heartbeat(request, self._clock.now()))
-
-    async def share_heartbeat(self, request: ShareHeartbeatRequest) -> ShareHeartbeatReply:
-        home = await self._shards.home(request.group_id)
-        if request.subscribed_topic_names:
-            # So that a member has something to do at once; with Kafka it would wait for its next heartbeat.
-            await self._share_states.prepare(home, request)
-        reply = await self._run(home, lambda m: m.share_heartbeat(request, self._clock.now()))
-        if reply.uninitialized:
-            self._spawn(self._share_states.make(home, request.group_id, reply.uninitialized))
-        return reply
+        return await self.run_for(request.group_id, lambda m: m.consumer_heartbeat(request, self._clock.now()))
 
     # -- offsets ---------------------------------------------------------------------------------------------------
     async def commit_offsets(
@@ -235,72 +236,68 @@ class GroupService:
         def command(machine: GroupMachine) -> Decision[GroupRecord, Outcome[tuple[TopicErrors, ...]]]:
             if check is not None:
                 check()
-            if self.events is not None and self.events.is_active and request.producer_id == NO_PRODUCER:
+            if self._events is not None and self._events.is_active and request.producer_id == NO_PRODUCER:
                 moved[:] = commits.of_request(machine, request)
             return machine.commit_offsets(request, self._clock.now())
 
-        answers = await self._at_home(request.group_id, command)
+        answers = await self.run_for(request.group_id, command)
         if moved:
-            self._tell(commits.accepted(moved, answers))
+            self._report_commits(commits.accepted(moved, answers))
         return answers
 
-    def _tell(self, moved: Iterable[Moved]) -> None:
+    def _report_commits(self, moved: Iterable[Moved]) -> None:
         for each in moved:
-            if self.events is not None:
-                self.events.committed(each)
+            if self._events is not None:
+                self._events.committed(each)
 
     async def fetch_offsets(self, request: FetchRequest) -> tuple[TopicOffsets, ...]:
-        return await self._at_home(request.group_id, lambda m: m.fetch_offsets(request))
+        return await self.run_for(request.group_id, lambda m: m.fetch_offsets(request))
 
     async def committed_topics(self, request: FetchRequest) -> tuple[FetchedTopic, ...]:
-        return await self._at_home(request.group_id, lambda m: m.committed_topics(request))
+        return await self.run_for(request.group_id, lambda m: m.committed_topics(request))
 
     async def delete_offsets(self, group_id: str, topics: Iterable[FetchedTopic]) -> tuple[TopicErrors, ...]:
         wanted = tuple(topics)
-        return await self._at_home(group_id, lambda m: m.delete_offsets(group_id, wanted, self._clock.now()))
+        return await self.run_for(group_id, lambda m: m.delete_offsets(group_id, wanted, self._clock.now()))
 
     async def end_transaction(
-        self, index: int, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int
+        self, partition: Partition, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int
     ) -> None:
-        """A transaction's end reaches partition `index` of the offsets."""
-        runtime = self._shards.at(index)
-        if runtime is not None:
-            producer = ProducerId(producer_id), ProducerEpoch(producer_epoch)
-            moved: list[Moved] = []
+        """A transaction's end reaches a partition of the offsets."""
+        producer = ProducerId(producer_id), ProducerEpoch(producer_epoch)
+        moved: list[Moved] = []
 
-            def command(machine: GroupMachine) -> Decision[GroupRecord, Outcome[None]]:
-                if commit and self.events is not None and self.events.is_active:
-                    moved[:] = commits.of_transaction(machine, producer_id)
-                return machine.end_transaction(
-                    *producer, is_commit=commit, now=self._clock.now(), coordinator_epoch=coordinator_epoch
-                )
+        def command(machine: GroupMachine) -> Decision[GroupRecord, Outcome[None]]:
+            if commit and self._events is not None and self._events.is_active:
+                moved[:] = commits.of_transaction(machine, producer_id)
+            return machine.end_transaction(
+                *producer, is_commit=commit, now=self._clock.now(), coordinator_epoch=coordinator_epoch
+            )
 
-            await self._run(runtime, command)
-            self._tell(moved)
+        await self.run(self._shards.at(partition), command)
+        self._report_commits(moved)
 
     # -- groups as a whole -----------------------------------------------------------------------------------------
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, ErrorCode]:
-        """A share group only goes when all its states are gone."""
-        named, failed = list(group_ids), {}
-
-        def keep(group_id: str, error: ErrorCode) -> tuple[str, Assignment]:
-            failed[group_id] = error
-            return group_id, {}
-
-        begun = await self._at_homes(named, lambda ids: lambda m: m.begin_share_deletion(ids, self._clock.now()), keep)
-        failed |= await self._share_states.delete_all(each for each in begun if each[0] not in failed)
-        deleted = await self._at_homes(
-            (group_id for group_id in named if group_id not in failed),
-            lambda ids: lambda m: m.delete_groups(ids, self._clock.now()),
-            lambda group_id, error: (group_id, error),
-        )
-        return {**dict(deleted), **failed}
+        named = list(group_ids)
+        refused: dict[str, ErrorCode] = {}
+        for extension in self._extensions:
+            refused |= await extension.before_deletion(self, [each for each in named if each not in refused])
+        deleted: list[tuple[str, ErrorCode]] = []
+        # One by one: each may have very many offsets.
+        async for group_id in sliced([each for each in dict.fromkeys(named) if each not in refused]):
+            deleted += await self.run_for_each(
+                [group_id],
+                lambda ids: lambda m: m.delete_groups(ids, self._clock.now()),
+                lambda group_id, error: (group_id, error),
+            )
+        return {**dict(deleted), **refused}
 
     async def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
         found: list[ListedGroup] = []
         async for runtime in sliced(self._shards.all()):
             try:
-                listed = await self._run(runtime, lambda m: m.list_groups(states, types))
+                listed = await self.run(runtime, lambda m: m.list_groups(states, types))
                 found += listed
             except KafkaError as error:
                 if error.code is not ErrorCode.NOT_COORDINATOR:
@@ -308,58 +305,43 @@ class GroupService:
         return found
 
     async def describe_groups(self, group_ids: Iterable[str], api_version: int) -> list[DescribedGroup]:
-        return await self._at_homes(
+        return await self.run_for_each(
             group_ids, lambda ids: lambda m: m.describe_groups(ids, api_version), DescribedGroup
         )
 
     async def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
-        return await self._at_homes(
+        return await self.run_for_each(
             group_ids, lambda ids: lambda m: m.describe_consumer_groups(ids), DescribedConsumerGroup
         )
 
-    async def describe_share_groups(self, group_ids: Iterable[str]) -> list[DescribedShareGroup]:
-        return await self._at_homes(group_ids, lambda ids: lambda m: m.describe_share_groups(ids), DescribedShareGroup)
-
-    # -- where share groups begin ----------------------------------------------------------------------------------
-    async def share_partitions(self, group_id: str) -> Assignment:
-        """The partitions that a share group has a state for."""
-        return await self._at_home(group_id, lambda m: m.share_partitions(group_id))
-
-    async def alter_share_offsets(self, group_id: str, offsets: Mapping[UUID, Mapping[int, int]]) -> None:
-        """Let a share group without members begin at these offsets; one that does not exist begins with that."""
-        await self._share_states.alter(await self._shards.home(group_id), group_id, offsets)
-
-    async def adopt_share_partitions(self, group_id: str, partitions: Assignment) -> None:
-        await self._share_states.adopt(await self._shards.home(group_id), group_id, partitions)
-
-    async def delete_share_offsets(self, group_id: str, topics: Iterable[str]) -> dict[str, ErrorCode]:
-        """Let a share group without members forget where it stands in these topics; by name."""
-        return await self._share_states.delete(await self._shards.home(group_id), group_id, list(topics))
-
     # -- running ---------------------------------------------------------------------------------------------------
-    async def _at_homes(
+    async def run_for_each(
         self,
         group_ids: Iterable[str],
         command: Callable[[list[str]], Command[tuple[T, ...]]],
         refused: Callable[..., T],
     ) -> list[T]:
         """Ask each partition about those of the groups that live there; `refused`: what is said of those whose partition fails."""
-        homes: dict[int, list[str]] = defaultdict(list)
+        shards: dict[int, list[str]] = defaultdict(list)
         for group_id in dict.fromkeys(group_ids):
-            homes[await self._shards.place(group_id)].append(group_id)
+            shards[await self._shards.partition_of(group_id)].append(group_id)
         found: list[T] = []
-        for ids in homes.values():
+        for ids in shards.values():
             try:
-                answered = await self._at_home(ids[0], command(ids))
+                answered = await self.run_for(ids[0], command(ids))
                 found += answered
             except KafkaError as error:
                 found += [refused(group_id=group_id, error=error.code) for group_id in ids]
         return found
 
-    async def _at_home(self, group_id: str, command: Command[T]) -> T:
-        return await self._run(await self._shards.home(group_id), command)
+    async def shard(self, group_id: str) -> GroupShard:
+        """What has the group. Raises NOT_COORDINATOR where another broker coordinates it."""
+        return await self._shards.shard(group_id)
 
-    async def _run(self, runtime: Groups, command: Command[T]) -> T:
+    async def run_for(self, group_id: str, command: Command[T]) -> T:
+        return await self.run(await self._shards.shard(group_id), command)
+
+    async def run(self, runtime: GroupShard, command: Command[T]) -> T:
         outcome = await runtime.run(command)
         _deliver(outcome)
         return outcome.reply
@@ -389,14 +371,14 @@ class _Waiting:
     def committed(self, records: Sequence[GroupRecord]) -> None:
         """Replies come with their commands' outcomes."""
         if any(isinstance(record, OffsetCommit | EndTransaction) for record in records):
-            self._tell()
+            self._notify_watchers()
 
     def loaded(self) -> None:
         """The machine is a new one: it has none of the tokens."""
         self.dismiss()
-        self._tell()
+        self._notify_watchers()
 
-    def _tell(self) -> None:
+    def _notify_watchers(self) -> None:
         for callback in self._commit_watchers:
             callback()
 

@@ -1,18 +1,19 @@
-"""AddPartitionsToTxn (key 24, v0-5): make partitions part of a producer's transaction, before it writes to them.
+"""AddPartitionsToTxn: make partitions part of a producer's transaction, before it writes to them.
 
-v0-3 come from producers, one transaction each. v4+ carry many transactions and may only ask whether the partitions are
-in it (`verify_only`). If a partition does not exist nothing is added: it is answered UNKNOWN_TOPIC_OR_PARTITION, the
+v0-3 come from producers, one transaction each. v4+ carry many transactions and may only verify that the partitions are
+in them (`verify_only`). If a partition does not exist nothing is added: it is answered UNKNOWN_TOPIC_OR_PARTITION, the
 others OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from kompat.cluster.names import is_internal
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from kompat.security.acls import Kind, Operation
 from kompat.txn.machine import Producer
@@ -22,9 +23,9 @@ FIRST_VERSION_WITH_MANY = 4
 FIRST_VERSION_WITH_FENCED = 2
 OLD_CLIENT, EPOCH_BUMPING_CLIENT = 0, 2
 
-Topics = Iterable[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]
-TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
-Judge = Callable[[TopicPartition], ErrorCode]
+Topics = Iterable[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction.AddPartitionsToTxnTopic]
+TopicResult: TypeAlias = AddPartitionsToTxnResponse.AddPartitionsToTxnResult.AddPartitionsToTxnTopicResult
+ErrorOf = Callable[[TopicPartition], ErrorCode]
 
 
 async def handle(ctx: Context, req: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
@@ -32,25 +33,25 @@ async def handle(ctx: Context, req: AddPartitionsToTxnRequest) -> AddPartitionsT
     if ctx.api_version < FIRST_VERSION_WITH_MANY:
         authorizer.require(ctx, Operation.WRITE, Kind.TRANSACTIONAL_ID, req.v3_and_below_transactional_id)
         producer = Producer(req.v3_and_below_producer_id, req.v3_and_below_producer_epoch)
-        judge = await _add(ctx, req.v3_and_below_transactional_id, producer, req.v3_and_below_topics, OLD_CLIENT)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(req.v3_and_below_topics, judge))
+        error_of = await _add(ctx, req.v3_and_below_transactional_id, producer, req.v3_and_below_topics, OLD_CLIENT)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(req.v3_and_below_topics, error_of))
     authorizer.require(ctx, Operation.CLUSTER_ACTION, Kind.CLUSTER)
     results = []
     for each in req.transactions:
         producer = Producer(each.producer_id, each.producer_epoch)
         if each.verify_only:
-            judge = await _verify(ctx, each.transactional_id, producer, each.topics)
+            error_of = await _verify(ctx, each.transactional_id, producer, each.topics)
         else:
-            judge = await _add(ctx, each.transactional_id, producer, each.topics, EPOCH_BUMPING_CLIENT)
+            error_of = await _add(ctx, each.transactional_id, producer, each.topics, EPOCH_BUMPING_CLIENT)
         results.append(
             AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
-                transactional_id=each.transactional_id, topic_results=_results(each.topics, judge)
+                transactional_id=each.transactional_id, topic_results=_results(each.topics, error_of)
             )
         )
     return AddPartitionsToTxnResponse(error_code=ErrorCode.NONE, results_by_transaction=results)
 
 
-async def _add(ctx: Context, transactional_id: str, producer: Producer, topics: Topics, version: int) -> Judge:
+async def _add(ctx: Context, transactional_id: str, producer: Producer, topics: Topics, version: int) -> ErrorOf:
     wanted = _named(topics)
     refused = {p: code for p in wanted if (code := _refusal(ctx, p)) is not ErrorCode.NONE}
     if refused:
@@ -58,13 +59,13 @@ async def _add(ctx: Context, transactional_id: str, producer: Producer, topics: 
     try:
         await ctx.services.transactions.add_partitions(transactional_id, producer, wanted, client_version=version)
     except KafkaError as error:
-        code = _told(ctx, error.code)
+        code = _error_for_version(ctx, error.code)
         return lambda _: code
     return lambda _: ErrorCode.NONE
 
 
 def _refusal(ctx: Context, partition: TopicPartition) -> ErrorCode:
-    """Brokers, who send many transactions at once, have asked before what the producer may do."""
+    """Brokers, which send many transactions at once, have checked the producer's rights before."""
     if ctx.api_version < FIRST_VERSION_WITH_MANY and not _may_write(ctx, partition.topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     is_known = ctx.services.cluster.has_partition(partition)
@@ -75,14 +76,14 @@ def _may_write(ctx: Context, topic: str) -> bool:
     return not is_internal(topic) and ctx.services.authorizer.allows(ctx, Operation.WRITE, Kind.TOPIC, topic)
 
 
-async def _verify(ctx: Context, transactional_id: str, producer: Producer, topics: Topics) -> Judge:
+async def _verify(ctx: Context, transactional_id: str, producer: Producer, topics: Topics) -> ErrorOf:
     outcomes = {}
     for partition in _named(topics):
         try:
             await ctx.services.transactions.verify(transactional_id, producer, partition)
             outcomes[partition] = ErrorCode.NONE
         except KafkaError as error:
-            outcomes[partition] = _told(ctx, error.code)
+            outcomes[partition] = _error_for_version(ctx, error.code)
     return outcomes.__getitem__
 
 
@@ -90,19 +91,19 @@ def _named(topics: Topics) -> list[TopicPartition]:
     return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
 
 
-def _told(ctx: Context, code: ErrorCode) -> ErrorCode:
+def _error_for_version(ctx: Context, code: ErrorCode) -> ErrorCode:
     if code is ErrorCode.PRODUCER_FENCED and ctx.api_version < FIRST_VERSION_WITH_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
 
 
-def _results(topics: Topics, judge: Judge) -> list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
+def _results(topics: Topics, error_of: ErrorOf) -> list[TopicResult]:
     return [
         TopicResult(
             name=topic.name,
             results_by_partition=[
                 TopicResult.AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=judge(TopicPartition(topic.name, index))
+                    partition_index=index, partition_error_code=error_of(TopicPartition(topic.name, index))
                 )
                 for index in topic.partitions
             ],
@@ -119,13 +120,10 @@ def failure(req: AddPartitionsToTxnRequest, error: KafkaError) -> AddPartitionsT
     )
 
 
-API = Api(
-    key=24,
-    name="AddPartitionsToTxn",
-    versions=Versions(0, 5),
-    request=AddPartitionsToTxnRequest,
-    response=AddPartitionsToTxnResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    handle,
+    failure,
     parts=(Cut("transactions", "results_by_transaction"),),
 )

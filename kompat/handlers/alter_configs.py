@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33, v0-2): replace all settings that resources have of their own.
+"""AlterConfigs: replace all settings that resources have of their own.
 
 Superseded by IncrementalAlterConfigs, and unlike it never touches loggers.
 """
@@ -10,15 +10,15 @@ from typing import TypeAlias
 from kompat.cluster.requests import ConfigReplacement
 from kompat.cluster.state import Resource, ResourceType
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.config_rights import change_denied
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.config_rights import change_denied
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import AlterConfigsRequest, AlterConfigsResponse
 
 ALTERABLE = frozenset(ResourceType) - {ResourceType.BROKER_LOGGER}
 
-Asked: TypeAlias = AlterConfigsRequest.AlterConfigsResource
+Requested: TypeAlias = AlterConfigsRequest.AlterConfigsResource
 Result: TypeAlias = AlterConfigsResponse.AlterConfigsResourceResponse
 
 
@@ -36,23 +36,23 @@ async def handle(ctx: Context, req: AlterConfigsRequest) -> AlterConfigsResponse
     )
 
 
-def _replacement(asked: Asked) -> ConfigReplacement:
-    resource = Resource(ResourceType(asked.resource_type), asked.resource_name)
-    return ConfigReplacement(resource, [(config.name, config.value) for config in asked.configs])
+def _replacement(requested: Requested) -> ConfigReplacement:
+    resource = Resource(ResourceType(requested.resource_type), requested.resource_name)
+    return ConfigReplacement(resource, [(config.name, config.value) for config in requested.configs])
 
 
-def _refusal(ctx: Context, asked: Asked) -> KafkaError | None:
-    if asked.resource_type not in ALTERABLE:
-        return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {asked.resource_type}")
-    return change_denied(ctx, asked)
+def _refusal(ctx: Context, requested: Requested) -> KafkaError | None:
+    if requested.resource_type not in ALTERABLE:
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {requested.resource_type}")
+    return change_denied(ctx, requested)
 
 
-def _result(asked: Asked, error: KafkaError | None) -> Result:
+def _result(requested: Requested, error: KafkaError | None) -> Result:
     return Result(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else describe(error),
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
+        resource_type=requested.resource_type,
+        resource_name=requested.resource_name,
     )
 
 
@@ -60,14 +60,11 @@ def failure(req: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse
     return AlterConfigsResponse(responses=[_result(r, error) for r in req.resources])
 
 
-API = Api(
-    key=33,
-    name="AlterConfigs",
-    versions=Versions(0, 2),
-    request=AlterConfigsRequest,
-    response=AlterConfigsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    handle,
+    failure,
     parts=(Cut("resources", "responses", key=lambda each: (each.resource_type, each.resource_name), size=20),),
     is_for_controller=lambda _: True,
 )

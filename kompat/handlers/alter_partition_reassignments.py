@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments (key 45, v0-1): move partitions to other replicas, or cancel a move (null replicas).
+"""AlterPartitionReassignments: move partitions to other replicas, or cancel a move (null replicas).
 
-The answer comes when the move is written down; it goes on from there, and ListPartitionReassignments shows it. A cancelled
+The response is sent when the reassignment is committed; it goes on from there, and ListPartitionReassignments shows it. A cancelled
 move is a move back, and is shown until that is done.
 """
 
@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from kompat.cluster.requests import Reassignment
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
 from kompat.security.acls import Kind, Operation
 
@@ -51,14 +51,11 @@ def failure(req: AlterPartitionReassignmentsRequest, error: KafkaError) -> Alter
     )
 
 
-API = Api(
-    key=45,
-    name="AlterPartitionReassignments",
-    versions=Versions(0, 1),
-    request=AlterPartitionReassignmentsRequest,
-    response=AlterPartitionReassignmentsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "responses", Cut("partitions", "partitions")),),
     is_for_controller=lambda _: True,
 )

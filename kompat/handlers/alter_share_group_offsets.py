@@ -1,20 +1,23 @@
-"""AlterShareGroupOffsets (key 91, v0): let a share group without members begin anew at given offsets."""
+"""AlterShareGroupOffsets: set the start offsets of a share group without members."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 from uuid import UUID
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
 
-TopicAnswer = AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic
-PartitionAnswer = TopicAnswer.AlterShareGroupOffsetsResponsePartition
+TopicRequest: TypeAlias = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
+TopicAnswer: TypeAlias = AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic
+PartitionAnswer: TypeAlias = (
+    AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic.AlterShareGroupOffsetsResponsePartition
+)
 
 
 async def handle(ctx: Context, req: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
@@ -22,30 +25,30 @@ async def handle(ctx: Context, req: AlterShareGroupOffsetsRequest) -> AlterShare
     if not req.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     offsets: dict[UUID, dict[int, int]] = {}
-    answers = [_judge(ctx, topic, offsets) for topic in req.topics]
-    await ctx.services.groups.alter_share_offsets(req.group_id, offsets)
+    answers = [_take_offsets(ctx, topic, offsets) for topic in req.topics]
+    await ctx.services.share_groups.alter_offsets(req.group_id, offsets)
     return AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, error_message=None, responses=answers)
 
 
-def _judge(ctx: Context, asked: Any, offsets: dict[UUID, dict[int, int]]) -> Any:
+def _take_offsets(ctx: Context, requested: TopicRequest, offsets: dict[UUID, dict[int, int]]) -> TopicAnswer:
     """Take the offsets of the partitions that exist; the others are refused."""
-    if not ctx.services.authorizer.allows(ctx, Operation.READ, Kind.TOPIC, asked.topic_name):
+    if not ctx.services.authorizer.allows(ctx, Operation.READ, Kind.TOPIC, requested.topic_name):
         error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        hidden = [_answer(partition.partition_index, error) for partition in asked.partitions]
-        return TopicAnswer(topic_name=asked.topic_name, topic_id=ZERO_UUID, partitions=hidden)
-    topic = ctx.services.cluster.topic(asked.topic_name)
+        hidden = [_answer(partition.partition_index, error) for partition in requested.partitions]
+        return TopicAnswer(topic_name=requested.topic_name, topic_id=ZERO_UUID, partitions=hidden)
+    topic = ctx.services.cluster.topic(requested.topic_name)
     answers = []
-    for partition in asked.partitions:
+    for partition in requested.partitions:
         if topic is not None and 0 <= partition.partition_index < len(topic.partitions):
             offsets.setdefault(topic.id, {})[partition.partition_index] = partition.start_offset
             answers.append(_answer(partition.partition_index, None))
         else:
             answers.append(_answer(partition.partition_index, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
     topic_id = topic.id if topic is not None else ZERO_UUID
-    return TopicAnswer(topic_name=asked.topic_name, topic_id=topic_id, partitions=answers)
+    return TopicAnswer(topic_name=requested.topic_name, topic_id=topic_id, partitions=answers)
 
 
-def _answer(index: int, error: KafkaError | None) -> Any:
+def _answer(index: int, error: KafkaError | None) -> PartitionAnswer:
     return PartitionAnswer(
         partition_index=index,
         error_code=ErrorCode.NONE if error is None else error.code,
@@ -57,13 +60,10 @@ def failure(_: AlterShareGroupOffsetsRequest, error: KafkaError) -> AlterShareGr
     return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=describe(error), responses=[])
 
 
-API = Api(
-    key=91,
-    name="AlterShareGroupOffsets",
-    versions=Versions(0, 0),
-    request=AlterShareGroupOffsetsRequest,
-    response=AlterShareGroupOffsetsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "responses", Cut("partitions", "partitions")),),
 )

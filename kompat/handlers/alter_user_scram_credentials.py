@@ -1,7 +1,7 @@
-"""AlterUserScramCredentials (key 51, v0): make users, change their passwords, remove them.
+"""AlterUserScramCredentials: make users, change their passwords, remove them.
 
-The client sends a password hashed and salted; what is kept is made of that, and cannot be turned back into it. Each user is changed
-or refused on its own; named twice: DUPLICATE_RESOURCE. Who is logged in stays so until it has to log in again.
+The client sends a password hashed and salted; what is stored is derived from that, and cannot be turned back into it. Each user is changed
+or refused on its own; a user that is named twice gets DUPLICATE_RESOURCE. A client that is logged in stays so until it has to re-authenticate.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from kompat.cluster.scram_users import Deletion, Upsertion
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
 from kompat.protocol.messages import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.security.scram import Credential, Mechanism, credential
@@ -45,16 +45,8 @@ def _result(user: str, error: KafkaError | None) -> Result:
 
 
 def failure(req: AlterUserScramCredentialsRequest, error: KafkaError) -> AlterUserScramCredentialsResponse:
-    users = dict.fromkeys(each.name for each in (*req.deletions, *req.upsertions))
+    users = dict.fromkeys([each.name for each in req.deletions] + [each.name for each in req.upsertions])
     return AlterUserScramCredentialsResponse(results=[_result(user, error) for user in users])
 
 
-API = Api(
-    key=51,
-    name="AlterUserScramCredentials",
-    versions=Versions(0, 0),
-    request=AlterUserScramCredentialsRequest,
-    response=AlterUserScramCredentialsResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, handle, failure)

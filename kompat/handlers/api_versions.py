@@ -1,8 +1,8 @@
-"""ApiVersions (key 18, v0-4): which APIs in which versions, and which features, this broker has.
+"""ApiVersions: which APIs in which versions, and which features, this broker has.
 
 A client name or version that is not a plain word is refused INVALID_REQUEST (v3+). A version of ApiVersions itself
 that is not served is answered in v0 with the range that is, so that any client can find a version in common.
-As with Apache Kafka, clients hear of the APIs for their own metrics (KIP-714) only where somebody wants those.
+As in Apache Kafka, the APIs for client metrics (KIP-714) are advertised only where there is a subscription.
 v3 leaves out features whose lowest level is 0: clients of that time took them for malformed (KAFKA-17011).
 """
 
@@ -12,14 +12,16 @@ import re
 from functools import cache
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import APIS, features
-from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers import APIS, BY_KEY
+from kompat.handlers.support import features
+from kompat.handlers.support.base import Context, Handler, Versions
+from kompat.protocol.api_keys import ApiKey
 from kompat.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 FIRST_VERSION_WITH_SOFTWARE = 3
 FIRST_VERSION_WITH_LEVEL_ZERO = 4
-TELEMETRY = (71, 72)
+TELEMETRY = (ApiKey.GetTelemetrySubscriptions, ApiKey.PushTelemetry)
 
 
 def handle(ctx: Context, req: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -48,25 +50,17 @@ def handle(ctx: Context, req: ApiVersionsRequest) -> ApiVersionsResponse:
 
 @cache
 def _served(*, with_telemetry: bool) -> list[ApiVersionsResponse.ApiVersion]:
-    told = [api for api in APIS if with_telemetry or api.key not in TELEMETRY]
-    return [_range(api.key, api.advertised or api.versions) for api in told]
+    return [_range(api.key, api.advertised) for api in APIS if with_telemetry or api.key not in TELEMETRY]
 
 
-def _range(key: int, versions: Versions) -> ApiVersionsResponse.ApiVersion:
+def _range(key: ApiKey, versions: Versions) -> ApiVersionsResponse.ApiVersion:
     return ApiVersionsResponse.ApiVersion(api_key=key, min_version=versions.low, max_version=versions.high)
 
 
 def failure(_: ApiVersionsRequest, error: KafkaError) -> ApiVersionsResponse:
-    keys = [_range(API.key, API.versions)] if error.code is ErrorCode.UNSUPPORTED_VERSION else []
+    own = BY_KEY[ApiKey.ApiVersions]
+    keys = [_range(own.key, own.versions)] if error.code is ErrorCode.UNSUPPORTED_VERSION else []
     return ApiVersionsResponse(error_code=error.code, api_keys=keys)
 
 
-API = Api(
-    key=18,
-    name="ApiVersions",
-    versions=Versions(0, 4),
-    request=ApiVersionsRequest,
-    response=ApiVersionsResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(ApiVersionsRequest, ApiVersionsResponse, handle, failure)

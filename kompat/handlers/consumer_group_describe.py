@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe (key 69, v0-1): state and members of groups whose partitions the broker assigns (KIP-848).
+"""ConsumerGroupDescribe: state and members of groups whose partitions the broker assigns (KIP-848).
 
-v1 says of each member which protocol it speaks: a group that is being rolled over has both kinds.
+v1 has the protocol of each member: a group that is being migrated has both kinds.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from kompat.errors import KafkaError
 from kompat.groups.machine.messages import DescribedConsumer
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.described_groups import Describing, assignment_of
-from kompat.handlers.groups import check_consumer_protocol
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.described_groups import Describing, assignment_of
+from kompat.handlers.support.groups import check_consumer_protocol
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
 Group: TypeAlias = ConsumerGroupDescribeResponse.DescribedGroup
@@ -54,13 +54,10 @@ def failure(req: ConsumerGroupDescribeRequest, error: KafkaError) -> ConsumerGro
     )
 
 
-API = Api(
-    key=69,
-    name="ConsumerGroupDescribe",
-    versions=Versions(0, 1),
-    request=ConsumerGroupDescribeRequest,
-    response=ConsumerGroupDescribeResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    handle,
+    failure,
     parts=(Cut("group_ids", "groups"),),
 )

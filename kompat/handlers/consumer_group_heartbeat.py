@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (key 68, v0-1): join, leave and follow a group whose partitions the broker assigns (KIP-848).
+"""ConsumerGroupHeartbeat: join, leave and follow a group whose partitions the broker assigns (KIP-848).
 
 Null fields mean "as before". Epoch 0 joins, -1 leaves, -2 leaves for a while (static members). v1 has the member choose
 its id and may subscribe by a regular expression: it matches the topics that the member may describe.
@@ -14,10 +14,11 @@ from uuid import uuid4
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import ConsumerHeartbeatRequest
 from kompat.groups.records import EpochsByPartition
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.groups import check_consumer_protocol, check_subscription, client_of
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.groups import check_consumer_protocol, check_subscription, client_of
 from kompat.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kompat.security.acls import Kind, Operation
+from kompat.types import ZERO_UUID
 
 Assignment: TypeAlias = ConsumerGroupHeartbeatResponse.Assignment
 
@@ -37,7 +38,9 @@ async def handle(ctx: Context, req: ConsumerGroupHeartbeatRequest) -> ConsumerGr
             subscribed_topic_names=None if topics is None else tuple(topics),
             subscribed_topic_regex=req.subscribed_topic_regex,
             server_assignor=req.server_assignor,
-            topic_partitions=None if owned is None else {each.topic_id: tuple(each.partitions) for each in owned},
+            topic_partitions=None
+            if owned is None
+            else {each.topic_id or ZERO_UUID: tuple(each.partitions) for each in owned},
             client=client_of(ctx),
             api_version=ctx.api_version,
             fresh_id=_fresh_id(),
@@ -75,12 +78,4 @@ def failure(_: ConsumerGroupHeartbeatRequest, error: KafkaError) -> ConsumerGrou
     return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
 
 
-API = Api(
-    key=68,
-    name="ConsumerGroupHeartbeat",
-    versions=Versions(0, 1),
-    request=ConsumerGroupHeartbeatRequest,
-    response=ConsumerGroupHeartbeatResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, handle, failure)

@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37, v0-3): add partitions to topics, or with `validate_only` say whether that could be done."""
+"""CreatePartitions: add partitions to topics, or with `validate_only` only check that."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TypeAlias
 from kompat.cluster.authorizer import refusal
 from kompat.cluster.requests import MorePartitions
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.mutations import Mutations
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.mutations import Mutations
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from kompat.security.acls import Kind, Operation
 
 FIRST_STRICT_VERSION = 3  # by quotas
 
-Asked: TypeAlias = CreatePartitionsRequest.CreatePartitionsTopic
+Requested: TypeAlias = CreatePartitionsRequest.CreatePartitionsTopic
 Result: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
@@ -34,7 +34,7 @@ async def handle(ctx: Context, req: CreatePartitionsRequest) -> CreatePartitions
         results=[
             Result(name=name, error_code=ErrorCode.NONE, error_message=None)
             if error is None
-            # Unlike elsewhere, Kafka gives no text here where it has nothing to add to the code.
+            # Unlike in other APIs, Kafka sends no default message for the error code here.
             else Result(name=name, error_code=error.code, error_message=error.message or None)
             for name, error in outcomes.items()
         ],
@@ -42,7 +42,7 @@ async def handle(ctx: Context, req: CreatePartitionsRequest) -> CreatePartitions
 
 
 async def _beyond_quota(ctx: Context, wanted: list[MorePartitions], mutations: Mutations) -> dict[str, KafkaError]:
-    """What could be added, but is too much."""
+    """The errors of topics whose new partitions exceed the quota."""
     cluster = ctx.services.cluster
     counts = {more.name: more.count for more in wanted}
     refused = {}
@@ -54,7 +54,7 @@ async def _beyond_quota(ctx: Context, wanted: list[MorePartitions], mutations: M
     return refused
 
 
-def _wanted(topic: Asked) -> MorePartitions:
+def _wanted(topic: Requested) -> MorePartitions:
     chosen = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
     return MorePartitions(topic.name, topic.count, chosen)
 
@@ -65,14 +65,11 @@ def failure(req: CreatePartitionsRequest, error: KafkaError) -> CreatePartitions
     )
 
 
-API = Api(
-    key=37,
-    name="CreatePartitions",
-    versions=Versions(0, 3),
-    request=CreatePartitionsRequest,
-    response=CreatePartitionsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "results", key=lambda topic: topic.name, size=20),),
     is_for_controller=lambda _: True,
 )

@@ -1,6 +1,6 @@
-"""CreateTopics (key 19, v2-7): create topics, or with `validate_only` say what would come of it.
+"""CreateTopics: create topics, or with `validate_only` only check that.
 
-Each topic succeeds or fails by itself. v5+ tells how the topic was made and all its settings; v7+ its id.
+Each topic succeeds or fails by itself. v5+ returns the topic's partitions, replication factor and configs; v7+ its id.
 A name that the request has twice is INVALID_REQUEST, and answered once.
 """
 
@@ -10,20 +10,22 @@ from typing import TypeAlias
 
 from kompat.cluster.requests import NewTopic
 from kompat.cluster.state import Topic
+from kompat.common.slices import Slice
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.config_rights import may_read_source
-from kompat.handlers.descriptions import describe
-from kompat.handlers.mutations import Mutations
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.config_rights import may_read_source
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.mutations import Mutations
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 from kompat.security.acls import Kind, Operation
 
 FIRST_VERSION_WITH_CONFIGS = 5
 FIRST_STRICT_VERSION = 6  # by quotas
 PARTITIONS_AT_A_TIME = 100
+PLANNED_AFTER = 0.001  # seconds of a turn; what has had more plans in the next
 
-Asked: TypeAlias = CreateTopicsRequest.CreatableTopic
+Requested: TypeAlias = CreateTopicsRequest.CreatableTopic
 Result: TypeAlias = CreateTopicsResponse.CreatableTopicResult
 Setting: TypeAlias = CreateTopicsResponse.CreatableTopicResult.CreatableTopicConfigs
 
@@ -31,12 +33,15 @@ Setting: TypeAlias = CreateTopicsResponse.CreatableTopicResult.CreatableTopicCon
 async def handle(ctx: Context, req: CreateTopicsRequest) -> CreateTopicsResponse:
     denied = _denied(ctx, req.topics)
     outcomes: dict[str, Topic | KafkaError] = dict(denied)
+    turn = Slice(PLANNED_AFTER)  # to plan a large topic takes most of a turn
     wanted = [_wanted(topic) for topic in req.topics if topic.name not in denied]
     mutations = Mutations(ctx, FIRST_STRICT_VERSION)
     if mutations.is_counted:
         outcomes |= await _beyond_quota(ctx, wanted, mutations)
         wanted = [new for new in wanted if new.name not in outcomes]
     for some in _at_a_time(wanted):
+        if turn.is_over:
+            await turn.pause()
         outcomes |= await ctx.services.cluster.create_topics(some, validate_only=req.validate_only)
     settings = _Settings(ctx)
     return CreateTopicsResponse(
@@ -63,7 +68,7 @@ def _at_a_time(wanted: list[NewTopic]) -> list[list[NewTopic]]:
     return groups
 
 
-def _denied(ctx: Context, topics: list[Asked]) -> dict[str, KafkaError]:
+def _denied(ctx: Context, topics: list[Requested]) -> dict[str, KafkaError]:
     authorizer = ctx.services.authorizer
     if not authorizer.is_enabled:
         return {}
@@ -113,7 +118,7 @@ class _Settings:
         return self._known[own]
 
 
-def _wanted(topic: Asked) -> NewTopic:
+def _wanted(topic: Requested) -> NewTopic:
     return NewTopic(
         topic.name,
         topic.num_partitions,
@@ -148,14 +153,11 @@ def failure(req: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse
     return CreateTopicsResponse(topics=[_failed(topic.name, error) for topic in req.topics])
 
 
-API = Api(
-    key=19,
-    name="CreateTopics",
-    versions=Versions(2, 7),
-    request=CreateTopicsRequest,
-    response=CreateTopicsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "topics", key=lambda topic: topic.name, size=20),),
     is_for_controller=lambda _: True,
 )

@@ -1,4 +1,4 @@
-"""DeleteAcls (key 31, v1-3): remove the ACLs that filters match; the answer says which those were.
+"""DeleteAcls: remove the ACLs that filters match, and return them.
 
 Without an authorizer: SECURITY_DISABLED.
 """
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.acl_codes import filter_of
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.acl_codes import filter_of
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import DeleteAclsRequest, DeleteAclsResponse
 from kompat.security.acls import Acl, Kind, Operation
 
@@ -23,7 +23,7 @@ Matching: TypeAlias = DeleteAclsResponse.DeleteAclsFilterResult.DeleteAclsMatchi
 async def handle(ctx: Context, req: DeleteAclsRequest) -> DeleteAclsResponse:
     authorizer = ctx.services.authorizer
     authorizer.require(ctx, Operation.ALTER, Kind.CLUSTER)
-    outcomes = await authorizer.delete([filter_of(asked) for asked in req.filters])
+    outcomes = await authorizer.delete([filter_of(requested) for requested in req.filters])
     return DeleteAclsResponse(filter_results=[_result(outcome) for outcome in outcomes])
 
 
@@ -51,14 +51,11 @@ def failure(req: DeleteAclsRequest, error: KafkaError) -> DeleteAclsResponse:
     return DeleteAclsResponse(filter_results=[_result(error) for _ in req.filters])
 
 
-API = Api(
-    key=31,
-    name="DeleteAcls",
-    versions=Versions(1, 3),
-    request=DeleteAclsRequest,
-    response=DeleteAclsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    handle,
+    failure,
     parts=(Cut("filters", "filter_results", size=10),),
     is_for_controller=lambda _: True,
 )

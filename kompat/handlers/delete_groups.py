@@ -1,10 +1,10 @@
-"""DeleteGroups (key 42, v0-2): remove groups that have no members, with their offsets."""
+"""DeleteGroups: remove groups that have no members, with their offsets."""
 
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from kompat.security.acls import Kind, Operation
 
@@ -27,13 +27,10 @@ def failure(req: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse
     )
 
 
-API = Api(
-    key=42,
-    name="DeleteGroups",
-    versions=Versions(0, 2),
-    request=DeleteGroupsRequest,
-    response=DeleteGroupsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    handle,
+    failure,
     parts=(Cut("groups_names", "results", key=str),),
 )

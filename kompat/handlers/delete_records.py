@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21, v0-2): move the start of partitions' logs to an offset; -1 is the high watermark.
+"""DeleteRecords: move the start of partitions' logs to an offset; -1 is the high watermark.
 
 Internal topics are refused INVALID_TOPIC_EXCEPTION, topics that only compact POLICY_VIOLATION, and offsets above the
 high watermark OFFSET_OUT_OF_RANGE. The answer has the log's new start, once that is committed.
@@ -10,9 +10,9 @@ import asyncio
 from typing import TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import partitions
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.parts import Cut
+from kompat.handlers.support import partitions
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import Offset
@@ -25,8 +25,8 @@ PartitionAnswer: TypeAlias = DeleteRecordsResponse.DeleteRecordsTopicResult.Dele
 
 async def handle(ctx: Context, req: DeleteRecordsRequest) -> DeleteRecordsResponse:
     # All at once, so that they share a commit.
-    asked = [(topic.name, p.partition_index, p.offset) for topic in req.topics for p in topic.partitions]
-    answers = iter(await asyncio.gather(*(_answer(ctx, *each) for each in asked)))
+    requested = [(topic.name, p.partition_index, p.offset) for topic in req.topics for p in topic.partitions]
+    answers = iter(await asyncio.gather(*(_answer(ctx, *each) for each in requested)))
     return DeleteRecordsResponse(
         topics=[TopicAnswer(name=t.name, partitions=[next(answers) for _ in t.partitions]) for t in req.topics]
     )
@@ -59,13 +59,10 @@ def failure(req: DeleteRecordsRequest, error: KafkaError) -> DeleteRecordsRespon
     )
 
 
-API = Api(
-    key=21,
-    name="DeleteRecords",
-    versions=Versions(0, 2),
-    request=DeleteRecordsRequest,
-    response=DeleteRecordsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "topics", Cut("partitions", "partitions")),),
 )

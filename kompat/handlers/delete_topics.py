@@ -1,4 +1,4 @@
-"""DeleteTopics (key 20, v1-6): delete topics by name, or by id (v6).
+"""DeleteTopics: delete topics by name, or by id (v6).
 
 The answer has both where the topic was found. A topic that the request has twice is INVALID_REQUEST.
 """
@@ -12,10 +12,10 @@ from uuid import UUID
 from kompat.cluster.authorizer import refusal
 from kompat.cluster.state import Topic
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.mutations import Mutations
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.mutations import Mutations
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import ZERO_UUID
@@ -31,11 +31,12 @@ async def handle(ctx: Context, req: DeleteTopicsRequest) -> DeleteTopicsResponse
     wanted: list[str | UUID] = list(req.topic_names)
     results = []
     for topic in req.topics if ctx.api_version >= FIRST_VERSION_WITH_IDS else ():
-        has_id = topic.topic_id not in NO_ID
-        if has_id == (topic.name is not None):
-            results.append(_failed(topic.name, topic.topic_id, _unclear(has_id)))
+        topic_id = None if topic.topic_id == ZERO_UUID else topic.topic_id
+        key = topic_id or topic.name
+        if key is None or (topic_id is not None and topic.name is not None):
+            results.append(_failed(topic.name, topic_id, _unclear(topic_id is not None)))
         else:
-            wanted.append(topic.topic_id if has_id else topic.name)
+            wanted.append(key)
     denied = _denied(ctx, wanted)
     mutations = Mutations(ctx, FIRST_STRICT_VERSION)
     if mutations.is_counted:
@@ -48,7 +49,7 @@ async def handle(ctx: Context, req: DeleteTopicsRequest) -> DeleteTopicsResponse
 
 
 def _denied(ctx: Context, wanted: Sequence[str | UUID]) -> dict[str | UUID, Result]:
-    """Whoever may not describe a topic does not learn whether it exists, nor its name or id."""
+    """A client that may not describe a topic does not learn whether it exists, nor its name or id."""
     authorizer = ctx.services.authorizer
     denied: dict[str | UUID, Result] = {}
     if not authorizer.is_enabled or authorizer.allows(ctx, Operation.DELETE, Kind.CLUSTER):
@@ -105,14 +106,11 @@ def failure(req: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse
     )
 
 
-API = Api(
-    key=20,
-    name="DeleteTopics",
-    versions=Versions(1, 6),
-    request=DeleteTopicsRequest,
-    response=DeleteTopicsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    handle,
+    failure,
     parts=(
         Cut("topics", "responses", key=lambda topic: (topic.name, topic.topic_id), size=20),
         Cut("topic_names", "responses", key=str, size=20),

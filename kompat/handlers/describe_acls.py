@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29, v1-3): the ACLs that a filter matches, by resource.
+"""DescribeAcls: the ACLs that a filter matches, by resource.
 
 The pattern type ANY takes the filter's name as it is, MATCH finds all that apply to a resource of that name. Without an
 authorizer: SECURITY_DISABLED.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.acl_codes import filter_of
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
+from kompat.handlers.support.acl_codes import filter_of
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
 from kompat.protocol.messages import DescribeAclsRequest, DescribeAclsResponse
 from kompat.security.acls import Acl, Kind, Operation, Pattern
-from kompat.slices import sliced
 
 ResourceAnswer: TypeAlias = DescribeAclsResponse.DescribeAclsResource
 AclAnswer: TypeAlias = DescribeAclsResponse.DescribeAclsResource.AclDescription
@@ -49,12 +49,4 @@ def failure(_: DescribeAclsRequest, error: KafkaError) -> DescribeAclsResponse:
     return DescribeAclsResponse(error_code=error.code, error_message=describe(error), resources=[])
 
 
-API = Api(
-    key=29,
-    name="DescribeAcls",
-    versions=Versions(1, 3),
-    request=DescribeAclsRequest,
-    response=DescribeAclsResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(DescribeAclsRequest, DescribeAclsResponse, handle, failure)

@@ -1,6 +1,6 @@
-"""DescribeClientQuotas (key 48, v0-1): the quotas of users, client ids and IP addresses that a filter matches.
+"""DescribeClientQuotas: the quotas of users, client ids and IP addresses that a filter matches.
 
-Each component names a type of entity, and asks for one name, for the default, or for any. All have to match; with `strict`
+Each component has a type of entity, and matches one name, the default, or any. All have to match; with `strict`
 an entity may have no other types.
 """
 
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from kompat.cluster.quotas import Component
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
 from kompat.protocol.messages import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kompat.security.acls import Kind, Operation
 from kompat.security.quotas import Entity
-from kompat.slices import sliced
 
 Entry: TypeAlias = DescribeClientQuotasResponse.EntryData
 
@@ -43,12 +43,4 @@ def failure(_: DescribeClientQuotasRequest, error: KafkaError) -> DescribeClient
     return DescribeClientQuotasResponse(error_code=error.code, error_message=describe(error), entries=None)
 
 
-API = Api(
-    key=48,
-    name="DescribeClientQuotas",
-    versions=Versions(0, 1),
-    request=DescribeClientQuotasRequest,
-    response=DescribeClientQuotasResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(DescribeClientQuotasRequest, DescribeClientQuotasResponse, handle, failure)

@@ -1,8 +1,8 @@
-"""DescribeCluster (key 60, v0-2): the cluster's id, its brokers, and one that takes admin requests.
+"""DescribeCluster: the cluster's id, its brokers, and one that takes admin requests.
 
-Brokers that are registered and not there are told of as fenced, to those who ask for them (v2).
+Brokers that are registered and not running are returned as fenced, where the request includes them (v2).
 
-Only brokers can be asked for here: a request for controllers (endpoint type 2, v1+) is MISMATCHED_ENDPOINT_TYPE.
+Only brokers can be described here: a request for controllers (endpoint type 2, v1+) is MISMATCHED_ENDPOINT_TYPE.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import authorized
-from kompat.handlers.addresses import Endpoint, absent_brokers, brokers, controller
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
+from kompat.handlers.support import authorized
+from kompat.handlers.support.addresses import Endpoint, absent_brokers, brokers, controller
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
 from kompat.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
 
 BROKER, CONTROLLER = 1, 2
@@ -33,13 +33,13 @@ def handle(ctx: Context, req: DescribeClusterRequest) -> DescribeClusterResponse
     return DescribeClusterResponse(
         cluster_id=ctx.services.cluster.cluster_id,
         controller_id=controller(ctx, listed),
-        brokers=[_told(b) for b in listed]
-        + ([_told(b, is_fenced=True) for b in absent_brokers(ctx)] if req.include_fenced_brokers else []),
+        brokers=[_broker(b) for b in listed]
+        + ([_broker(b, is_fenced=True) for b in absent_brokers(ctx)] if req.include_fenced_brokers else []),
         authorized_operations=authorized.on_cluster(ctx) if req.include_cluster_authorized_operations else None,
     )
 
 
-def _told(broker: Endpoint, *, is_fenced: bool = False) -> Broker:
+def _broker(broker: Endpoint, *, is_fenced: bool = False) -> Broker:
     return Broker(broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack, is_fenced=is_fenced)
 
 
@@ -47,12 +47,4 @@ def failure(_: DescribeClusterRequest, error: KafkaError) -> DescribeClusterResp
     return DescribeClusterResponse(error_code=error.code, error_message=describe(error), cluster_id="")
 
 
-API = Api(
-    key=60,
-    name="DescribeCluster",
-    versions=Versions(0, 2),
-    request=DescribeClusterRequest,
-    response=DescribeClusterResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(DescribeClusterRequest, DescribeClusterResponse, handle, failure)

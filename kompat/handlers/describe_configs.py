@@ -1,7 +1,7 @@
-"""DescribeConfigs (key 32, v1-4): the settings in force for topics, brokers, loggers, groups and metrics subscriptions.
+"""DescribeConfigs: the settings in force for topics, brokers, loggers, groups and metrics subscriptions.
 
-A broker is asked by its id; no name asks for what has been changed for all brokers. `configuration_keys` null or empty
-means all; keys that do not exist are left out. Synonyms and documentation come where they are asked for.
+A broker is named by its id; an empty name stands for the dynamic defaults of all brokers. `configuration_keys` null or empty
+means all; keys that do not exist are left out. Synonyms and documentation are included on request.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kompat.cluster.describe import ConfigEntry
 from kompat.cluster.state import Resource, ResourceType
 from kompat.config.definitions import ConfigSource
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import loggers
-from kompat.handlers.addresses import this_broker
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.config_rights import denied
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.handlers.support import loggers
+from kompat.handlers.support.addresses import this_broker
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.config_rights import denied
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from kompat.security.acls import Operation
 
@@ -29,7 +29,7 @@ KINDS = frozenset(ResourceType)
 AT_A_TIME = 20  # resources
 ADVERTISED = "advertised.listeners"
 
-Asked: TypeAlias = DescribeConfigsRequest.DescribeConfigsResource
+Requested: TypeAlias = DescribeConfigsRequest.DescribeConfigsResource
 Result: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult
 Entry: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult
 Synonym: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult.DescribeConfigsSynonym
@@ -39,14 +39,14 @@ def handle(ctx: Context, req: DescribeConfigsRequest) -> DescribeConfigsResponse
     describer = _Describer(ctx, req)
     if len(req.resources) > AT_A_TIME:
         return _all(describer, req)
-    return DescribeConfigsResponse(results=[describer.result(asked) for asked in req.resources])
+    return DescribeConfigsResponse(results=[describer.result(requested) for requested in req.resources])
 
 
 async def _all(describer: _Describer, req: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Tools ask for all topics at once: others get their turn in between."""
+    """Tools describe all topics in one request: other requests get their turn in between."""
     results = []
-    for count, asked in enumerate(req.resources, 1):
-        results.append(describer.result(asked))
+    for count, requested in enumerate(req.resources, 1):
+        results.append(describer.result(requested))
         if count % AT_A_TIME == 0:
             await asyncio.sleep(0)
     return DescribeConfigsResponse(results=results)
@@ -60,27 +60,27 @@ class _Describer:
         self._req = req
         self._of_topics: dict[tuple[tuple[str, str], ...], list[Entry]] = {}
 
-    def result(self, asked: Asked) -> Result:
+    def result(self, requested: Requested) -> Result:
         try:
-            entries = self._entries(asked)
+            entries = self._entries(requested)
         except KafkaError as error:
-            return _failed(asked, error)
-        keys = set(asked.configuration_keys or ())
+            return _failed(requested, error)
+        keys = set(requested.configuration_keys or ())
         return Result(
             error_code=ErrorCode.NONE,
             error_message="",
-            resource_type=asked.resource_type,
-            resource_name=asked.resource_name,
+            resource_type=requested.resource_type,
+            resource_name=requested.resource_name,
             configs=[entry for entry in entries if entry.name in keys] if keys else entries,
         )
 
-    def _entries(self, asked: Asked) -> list[Entry]:
-        if asked.resource_type not in KINDS:
+    def _entries(self, requested: Requested) -> list[Entry]:
+        if requested.resource_type not in KINDS:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        error = denied(self._ctx, Operation.DESCRIBE_CONFIGS, asked.resource_type, asked.resource_name)
+        error = denied(self._ctx, Operation.DESCRIBE_CONFIGS, requested.resource_type, requested.resource_name)
         if error is not None:
             raise error
-        resource = Resource(ResourceType(asked.resource_type), asked.resource_name)
+        resource = Resource(ResourceType(requested.resource_type), requested.resource_name)
         if resource.type is ResourceType.BROKER_LOGGER:
             _check_node(self._ctx, resource.name)
             return [_logger(name, level) for name, level in loggers.levels().items()]
@@ -109,7 +109,7 @@ def _in_force(ctx: Context, entry: Entry) -> Entry:
 
 
 def _check_node(ctx: Context, name: str) -> None:
-    """Loggers are asked of the broker that has them."""
+    """Loggers belong to one broker, which has to be this one."""
     if not name:
         raise _refused("Broker id must not be empty")
     if not (name.isascii() and name.isdigit()):
@@ -142,28 +142,25 @@ def _logger(name: str, level: str) -> Entry:
     )
 
 
-def _failed(asked: Asked, error: KafkaError) -> Result:
+def _failed(requested: Requested, error: KafkaError) -> Result:
     return Result(
         error_code=error.code,
         # Kafka leaves the text out here, where admin clients have one of their own.
         error_message="" if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else describe(error),
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
+        resource_type=requested.resource_type,
+        resource_name=requested.resource_name,
         configs=[],
     )
 
 
 def failure(req: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_failed(asked, error) for asked in req.resources])
+    return DescribeConfigsResponse(results=[_failed(requested, error) for requested in req.resources])
 
 
-API = Api(
-    key=32,
-    name="DescribeConfigs",
-    versions=Versions(1, 4),
-    request=DescribeConfigsRequest,
-    response=DescribeConfigsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    handle,
+    failure,
     parts=(Cut("resources", "results", size=20),),
 )

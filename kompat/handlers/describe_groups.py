@@ -1,7 +1,7 @@
-"""DescribeGroups (key 15, v0-6): state, protocol and members of classic groups.
+"""DescribeGroups: state, protocol and members of classic groups.
 
-A group that is not there, or is no classic one, is "Dead"; v6 also says so with GROUP_ID_NOT_FOUND and a message. What
-the members said and got is opaque here. v3+ tells what the client may do with the group, if it asks.
+A group that is not there, or is no classic one, is "Dead"; v6 also has GROUP_ID_NOT_FOUND and a message. Metadata and
+assignments of the members are opaque here. v3+ returns the client's authorized operations on request.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine import messages
-from kompat.handlers import authorized
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.parts import Cut
+from kompat.handlers.support import authorized
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from kompat.security.acls import Kind, Operation
 
@@ -36,7 +36,7 @@ async def handle(ctx: Context, req: DescribeGroupsRequest) -> DescribeGroupsResp
 
 
 def _group(ctx: Context, group: messages.DescribedGroup, with_operations: bool) -> Group:
-    is_told = with_operations and group.error is ErrorCode.NONE
+    is_included = with_operations and group.error is ErrorCode.NONE
     return Group(
         error_code=group.error,
         error_message=group.error_message,
@@ -55,7 +55,7 @@ def _group(ctx: Context, group: messages.DescribedGroup, with_operations: bool) 
             )
             for each in group.members
         ],
-        authorized_operations=authorized.operations(ctx, Kind.GROUP, group.group_id) if is_told else None,
+        authorized_operations=authorized.operations(ctx, Kind.GROUP, group.group_id) if is_included else None,
     )
 
 
@@ -63,13 +63,10 @@ def failure(req: DescribeGroupsRequest, error: KafkaError) -> DescribeGroupsResp
     return DescribeGroupsResponse(groups=[Group(error_code=error.code, group_id=group_id) for group_id in req.groups])
 
 
-API = Api(
-    key=15,
-    name="DescribeGroups",
-    versions=Versions(0, 6),
-    request=DescribeGroupsRequest,
-    response=DescribeGroupsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    handle,
+    failure,
     parts=(Cut("groups", "groups"),),
 )

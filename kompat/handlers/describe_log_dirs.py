@@ -1,20 +1,21 @@
-"""DescribeLogDirs (key 35, v1-5): how many bytes partitions take in the data directory, and what the disk has left.
+"""DescribeLogDirs: how many bytes partitions take in the data directory, and what the disk has left.
 
-Null topics asks for all partitions, no topics for the disk alone; what is not here is left out without an error.
-A broker in memory has no disk: its sizes are -1, as Kafka's are where it cannot tell.
+Null topics mean all partitions, an empty list the disk alone; partitions without a replica here are left out without an error.
+A broker in memory has no disk: its sizes are -1, as Kafka's are where they are unknown.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from typing import TypeAlias
 
+from kompat.common.slices import sliced
 from kompat.errors import KafkaError
-from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.support.base import Context, Handler
 from kompat.protocol.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kompat.security.acls import Kind, Operation
-from kompat.slices import sliced
 
 UNKNOWN = -1
 IN_MEMORY = ":memory:"
@@ -42,14 +43,15 @@ async def handle(ctx: Context, req: DescribeLogDirsRequest) -> DescribeLogDirsRe
 
 
 async def _sizes(ctx: Context, req: DescribeLogDirsRequest) -> dict[str, list[PartitionAnswer]]:
+    requested: list[tuple[str, Sequence[int]]]
     if req.topics is None:
-        asked = [(t.name, range(len(t.partitions))) for t in ctx.services.cluster.topics()]
+        requested = [(t.name, range(len(t.partitions))) for t in ctx.services.cluster.topics()]
     else:
-        asked = [(t.topic, t.partitions) for t in req.topics]
+        requested = [(t.topic, t.partitions) for t in req.topics]
     sizes: dict[str, list[PartitionAnswer]] = {}
-    async for name, indexes in sliced(asked):
+    async for name, indexes in sliced(requested):
         found = sizes.setdefault(name, [])
-        for index in indexes:
+        async for index in sliced(indexes):
             partition = ctx.services.logs.find(name, index)
             if partition is not None:
                 found.append(
@@ -76,12 +78,4 @@ def failure(_: DescribeLogDirsRequest, error: KafkaError) -> DescribeLogDirsResp
     return DescribeLogDirsResponse(error_code=error.code, results=[])
 
 
-API = Api(
-    key=35,
-    name="DescribeLogDirs",
-    versions=Versions(1, 5),
-    request=DescribeLogDirsRequest,
-    response=DescribeLogDirsResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(DescribeLogDirsRequest, DescribeLogDirsResponse, handle, failure)

@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61, v0): the idempotent and transactional producers that a partition remembers."""
+"""DescribeProducers: the idempotent and transactional producers that a partition remembers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kompat.cluster.names import invalid_name
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import leadership
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.partitions import find
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import DescribeProducersRequest, DescribeProducersResponse
 from kompat.security.acls import Kind, Operation
 
@@ -39,11 +39,8 @@ def _answer(ctx: Context, topic: str, index: int) -> PartitionAnswer:
         if reason:
             return _failed(index, KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason))
         return _failed(index, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    partition = ctx.services.logs.find(topic, index)
     try:
-        if partition is None:
-            raise leadership.wrong_broker(ctx, known, index)
-        leadership.require_leader(partition)
+        partition = find(ctx, topic, index)
     except KafkaError as error:
         return PartitionAnswer(partition_index=index, error_code=error.code, error_message=None, active_producers=[])
     return PartitionAnswer(
@@ -80,13 +77,10 @@ def failure(req: DescribeProducersRequest, error: KafkaError) -> DescribeProduce
     )
 
 
-API = Api(
-    key=61,
-    name="DescribeProducers",
-    versions=Versions(0, 0),
-    request=DescribeProducersRequest,
-    response=DescribeProducersResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "topics", Cut("partition_indexes", "partitions")),),
 )

@@ -1,7 +1,8 @@
-"""DescribeQuorum (key 55, v0-2): who keeps the cluster's metadata: its leader and voters, and how far each has come.
+"""DescribeQuorum: who keeps the cluster's metadata: its leader and voters, and how far each has come.
 
-The controller answers; voters are told apart from those that only listen. When a replica last asked is not known here, so the
-time at which it last had everything stands for it. Asked for anything but partition 0 of the metadata topic alone, every partition is UNKNOWN_TOPIC_OR_PARTITION.
+The controller answers; voters and observers are listed separately. The time of a replica's last fetch is not known here, so the
+time at which it was last caught up is used for it. Where the request names anything but partition 0 of the metadata topic,
+every partition gets UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.addresses import absent_brokers, brokers
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
+from kompat.handlers.support.addresses import absent_brokers, brokers
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
 from kompat.protocol.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from kompat.security.acls import Kind, Operation
 
@@ -25,8 +26,8 @@ Node: TypeAlias = DescribeQuorumResponse.Node
 
 def handle(ctx: Context, req: DescribeQuorumRequest) -> DescribeQuorumResponse:
     ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.CLUSTER)
-    asked = [(t.topic_name, [p.partition_index for p in t.partitions]) for t in req.topics]
-    if asked != [(METADATA_TOPIC, [0])]:
+    requested = [(t.topic_name, [p.partition_index for p in t.partitions]) for t in req.topics]
+    if requested != [(METADATA_TOPIC, [0])]:
         return _answer(req, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     return DescribeQuorumResponse(
         error_message="",
@@ -52,10 +53,9 @@ def _quorum(ctx: Context) -> PartitionAnswer:
 
 
 def _members(ctx: Context) -> list[tuple[Replica, bool]]:
-    """Who has the metadata, and whether they vote on it."""
+    """The replicas of the metadata log, and whether they vote."""
     log, now = ctx.services.cluster.log, ctx.services.clock.now()
-    member = ctx.services.cluster.member
-    replica = member.leadership.replica(log.log_id) if member is not None else None
+    replica = ctx.services.cluster.local.leadership.replica(log.log_id)
     if replica is None:
         return [(_state(ctx.services.node_id, log.log_end_offset, now), True)]
     voters = set(replica.voters)
@@ -112,13 +112,10 @@ def failure(_: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumRespon
     return DescribeQuorumResponse(error_code=error.code, error_message=describe(error), topics=[], nodes=[])
 
 
-API = Api(
-    key=55,
-    name="DescribeQuorum",
-    versions=Versions(0, 2),
-    request=DescribeQuorumRequest,
-    response=DescribeQuorumResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    handle,
+    failure,
     is_for_controller=lambda _: True,
 )

@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions (key 75, v0): partitions of topics in the order of their names, a page at a time.
+"""DescribeTopicPartitions: partitions of topics in the order of their names, a page at a time.
 
-No topics asks for all. A page ends at the request's limit or the broker's, and says where the next one starts; a
+An empty list means all topics. A page ends at the request's limit or the broker's, with a cursor to the next one; a
 request that names topics has to name the cursor's as well.
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kompat.cluster.names import invalid_name
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import authorized, leadership
-from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.support import authorized, leadership
+from kompat.handlers.support.base import Context, Handler
 from kompat.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from kompat.security.acls import Kind, Operation
-from kompat.slices import sliced
+
+AT_A_TIME = 100  # partitions
 
 Described: TypeAlias = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 PartitionDescribed: TypeAlias = (
@@ -28,7 +30,7 @@ async def handle(ctx: Context, req: DescribeTopicPartitionsRequest) -> DescribeT
     room = max(1, min(req.response_partition_limit, ctx.services.config["max.request.partition.size.limit"]))
     response = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
     async for name in sliced(names):
-        described, total = _describe(ctx, name, start, room)
+        described, total = await _describe(ctx, name, start, room)
         if room > 0:
             response.topics.append(described)
         end = start + len(described.partitions)
@@ -42,20 +44,20 @@ async def handle(ctx: Context, req: DescribeTopicPartitionsRequest) -> DescribeT
 
 def _names(ctx: Context, req: DescribeTopicPartitionsRequest) -> list[str]:
     """What to describe, in order, from the cursor on."""
-    asked = {t.name for t in req.topics}
-    if not asked:
-        asked = {t.name for t in ctx.services.cluster.topics()}
-        asked &= set(ctx.services.authorizer.allowed(ctx, Operation.DESCRIBE, Kind.TOPIC, asked))
-    elif req.cursor is not None and req.cursor.topic_name not in asked:
+    requested = {t.name for t in req.topics}
+    if not requested:
+        requested = {t.name for t in ctx.services.cluster.topics()}
+        requested &= set(ctx.services.authorizer.allowed(ctx, Operation.DESCRIBE, Kind.TOPIC, requested))
+    elif req.cursor is not None and req.cursor.topic_name not in requested:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor's topic is not among those asked for")
     if req.cursor is None:
-        return sorted(asked)
+        return sorted(requested)
     if req.cursor.partition_index < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor's partition is negative")
-    return sorted(name for name in asked if name >= req.cursor.topic_name)
+    return sorted(name for name in requested if name >= req.cursor.topic_name)
 
 
-def _describe(ctx: Context, name: str, start: int, room: int) -> tuple[Described, int]:
+async def _describe(ctx: Context, name: str, start: int, room: int) -> tuple[Described, int]:
     """A topic with at most `room` of its partitions from `start` on, and how many it has in all."""
     if not ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, name):
         return Described(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, partitions=[]), 0
@@ -65,7 +67,9 @@ def _describe(ctx: Context, name: str, start: int, room: int) -> tuple[Described
         code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid_name(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return Described(error_code=code, name=name, partitions=[], topic_authorized_operations=operations), 0
     states = topic.partitions[start : start + room]
-    partitions = [_partition(told) for told in leadership.describe(ctx, topic, states)]
+    partitions: list[PartitionDescribed] = []
+    async for first in sliced(range(0, len(states), AT_A_TIME)):
+        partitions += map(_partition, leadership.describe(ctx, topic, states[first : first + AT_A_TIME]))
     described = Described(
         name=name,
         topic_id=topic.id,
@@ -76,17 +80,17 @@ def _describe(ctx: Context, name: str, start: int, room: int) -> tuple[Described
     return described, len(topic.partitions)
 
 
-def _partition(told: leadership.Described) -> PartitionDescribed:
+def _partition(described: leadership.Described) -> PartitionDescribed:
     return PartitionDescribed(
-        error_code=told.error_code,
-        partition_index=told.index,
-        leader_id=told.leader,
-        leader_epoch=told.leader_epoch,
-        replica_nodes=list(told.replicas),
-        isr_nodes=list(told.isr),
+        error_code=described.error_code,
+        partition_index=described.index,
+        leader_id=described.leader,
+        leader_epoch=described.leader_epoch,
+        replica_nodes=list(described.replicas),
+        isr_nodes=list(described.isr),
         eligible_leader_replicas=[],
         last_known_elr=[],
-        offline_replicas=list(told.offline),
+        offline_replicas=list(described.offline),
     )
 
 
@@ -96,12 +100,4 @@ def failure(req: DescribeTopicPartitionsRequest, error: KafkaError) -> DescribeT
     )
 
 
-API = Api(
-    key=75,
-    name="DescribeTopicPartitions",
-    versions=Versions(0, 0),
-    request=DescribeTopicPartitionsRequest,
-    response=DescribeTopicPartitionsResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, handle, failure)

@@ -1,12 +1,12 @@
-"""DescribeTransactions (key 65, v0): what the coordinator knows of transactional ids."""
+"""DescribeTransactions: the coordinator's state of transactional ids."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.txn.state import Transaction
@@ -53,13 +53,10 @@ def failure(req: DescribeTransactionsRequest, error: KafkaError) -> DescribeTran
     )
 
 
-API = Api(
-    key=65,
-    name="DescribeTransactions",
-    versions=Versions(0, 0),
-    request=DescribeTransactionsRequest,
-    response=DescribeTransactionsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    handle,
+    failure,
     parts=(Cut("transactional_ids", "transaction_states"),),
 )

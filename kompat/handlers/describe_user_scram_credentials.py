@@ -1,6 +1,7 @@
-"""DescribeUserScramCredentials (key 50, v0): which SCRAM mechanisms users can log in with, and how slow their hashes are.
+"""DescribeUserScramCredentials: which SCRAM mechanisms users can log in with, and with how many iterations.
 
-Salts and keys are not told. Named twice: DUPLICATE_RESOURCE; not there: RESOURCE_NOT_FOUND; none named: all users.
+Salts and keys are not returned. A user that is named twice gets DUPLICATE_RESOURCE, an unknown one RESOURCE_NOT_FOUND; without
+names all users are described.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from kompat.common.slices import sliced
 from kompat.errors import KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from kompat.security.acls import Kind, Operation
 from kompat.security.scram import Credential, Mechanism
-from kompat.slices import sliced
 
 Result: TypeAlias = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 Info: TypeAlias = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult.CredentialInfo
@@ -50,13 +51,10 @@ def failure(req: DescribeUserScramCredentialsRequest, error: KafkaError) -> Desc
     )
 
 
-API = Api(
-    key=50,
-    name="DescribeUserScramCredentials",
-    versions=Versions(0, 0),
-    request=DescribeUserScramCredentialsRequest,
-    response=DescribeUserScramCredentialsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    handle,
+    failure,
     parts=(Cut("users", "results", key=lambda user: user.name),),
 )

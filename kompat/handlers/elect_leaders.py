@@ -1,35 +1,38 @@
-"""ElectLeaders (key 43, v0-2): give partitions back to their preferred leader (the first of their replicas), or to any.
+"""ElectLeaders: give partitions back to their preferred leader (the first of their replicas), or to any.
 
 A partition that its preferred replica leads needs no election; one whose preferred replica is not there, or lacks something, is
 PREFERRED_LEADER_NOT_AVAILABLE. Replicas choose a leader among themselves whenever a majority of them is there, so an election of
 any leader ("unclean") is mostly not needed, or not possible: ELIGIBLE_LEADERS_NOT_AVAILABLE. It is for partitions of which a replica
-has lost its data directory while others are away that may have more: those that are there then go on with what they have, and
-what only the others have is lost. The metadata log can be named, too (`__cluster_metadata`, 0). Asked for all partitions
-(null), the answer names every topic with the partitions that needed an election.
+has lost its data directory while others that may have more are offline: the running ones then go on with what they have, and
+what only the others have is lost. The metadata log can be named, too (`__cluster_metadata`, 0). For all partitions (null),
+the response names every topic with the partitions that needed an election.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from kompat.cluster.names import CLUSTER_METADATA
-from kompat.errors import ErrorCode, KafkaError, PeerError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.common.slices import sliced
+from kompat.errors import ErrorCode, KafkaError
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import ElectLeadersRequest, ElectLeadersResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import LogId, NodeId
 
 if TYPE_CHECKING:
     from kompat.cluster.leaders import Led
-    from kompat.cluster.member import Member
+    from kompat.cluster.local_broker import LocalBroker
     from kompat.cluster.service import Topic
 
 PREFERRED, UNCLEAN = 0, 1
-LONGEST = 30.0  # seconds to wait for new leaders, whatever the request says
+LONGEST = 30.0  # seconds to wait for new leaders, whatever the request's timeout
+AT_ONCE = 0.001  # seconds in which elections are begun: each of them has its turn then, too
 Result: TypeAlias = ElectLeadersResponse.ReplicaElectionResult
 Outcome = tuple[int, KafkaError | None]
 
@@ -40,73 +43,76 @@ async def handle(ctx: Context, req: ElectLeadersRequest) -> ElectLeadersResponse
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {req.election_type}")
     seconds = min(LONGEST, max(0, req.timeout_ms) / 1000)
     if req.topic_partitions is not None:
-        asked = [(topic.topic, list(topic.partitions)) for topic in req.topic_partitions]
-        outcomes = await _elect_all(ctx, asked, req.election_type, seconds)
+        requested = [(topic.topic, list(topic.partitions)) for topic in req.topic_partitions]
+        outcomes = await _elect_all(ctx, requested, req.election_type, seconds)
         return ElectLeadersResponse(replica_election_results=[_result(*each) for each in outcomes])
     everything = [(topic.name, list(range(len(topic.partitions)))) for topic in ctx.services.cluster.topics()]
     outcomes = await _elect_all(ctx, everything, req.election_type, seconds)
-    return ElectLeadersResponse(
-        replica_election_results=[_result(name, list(filter(_was_needed, found))) for name, found in outcomes]
-    )
+    needed = [(name, [each async for each in sliced(found) if _was_needed(each)]) for name, found in outcomes]
+    return ElectLeadersResponse(replica_election_results=[_result(*each) for each in needed])
 
 
 async def _elect_all(
-    ctx: Context, asked: Sequence[tuple[str, Sequence[int]]], kind: int, seconds: float
+    ctx: Context, requested: Sequence[tuple[str, Sequence[int]]], kind: int, seconds: float
 ) -> list[tuple[str, list[Outcome]]]:
     # All at once: each may have to wait for another broker.
-    flat = [(name, index) for name, indexes in asked for index in indexes]
-    found = iter(await asyncio.gather(*(_elect(ctx, name, index, kind, seconds) for name, index in flat)))
-    return [(name, [(index, next(found)) for index in indexes]) for name, indexes in asked]
+    found: list[tuple[str, list[Outcome]]] = [(name, []) for name, _ in requested]
+    flat = [(found[place], index) for place, (_, indexes) in enumerate(requested) for index in indexes]
+    electing = deque(
+        [
+            asyncio.ensure_future(_elect(ctx, name, index, kind, seconds))
+            async for (name, _), index in sliced(flat, AT_ONCE)
+        ]
+    )
+    try:
+        async for (_, outcomes), index in sliced(flat):
+            outcomes.append((index, await electing[0]))
+            electing.popleft()
+    finally:
+        for each in electing:
+            each.cancel()  # those that are left, where nobody waits any more
+    return found
 
 
 async def _elect(ctx: Context, name: str, index: int, kind: int, seconds: float) -> KafkaError | None:
-    topic, member = ctx.services.cluster.topic(name), ctx.services.cluster.member
-    if kind == UNCLEAN and (name, index) == (CLUSTER_METADATA, 0) and member is not None:
-        return await _recover(member, member.metadata_log.log_id, member.metadata_voters(), seconds)
+    topic, local = ctx.services.cluster.topic(name), ctx.services.cluster.local
+    if kind == UNCLEAN and (name, index) == (CLUSTER_METADATA, 0):
+        return await _recover(local, local.metadata.log.log_id, local.metadata_voters(), seconds)
     if topic is None:
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
     if not 0 <= index < len(topic.partitions):
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
-    if member is None:
-        return KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
     log_id = LogId(topic.id, index)
     if kind == UNCLEAN:
-        return await _recover(member, log_id, topic.partitions[index].target, seconds)
-    return await _prefer(member, topic, index, member.leaders.of(log_id), seconds)
+        return await _recover(local, log_id, topic.partitions[index].target, seconds)
+    return await _prefer(local, topic, index, local.leaders.of(log_id), seconds)
 
 
-async def _recover(member: Member, log_id: LogId, replicas: Sequence[NodeId], seconds: float) -> KafkaError | None:
+async def _recover(local: LocalBroker, log_id: LogId, replicas: Sequence[NodeId], seconds: float) -> KafkaError | None:
     def is_led() -> bool:
-        led = member.leaders.of(log_id)
-        return led is not None and led.leader is not None
+        return local.leader(log_id) is not None
 
     if is_led():
         return KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
     try:
-        await member.recover(log_id, replicas)
+        await local.recover(log_id, replicas)
     except KafkaError as error:
         return error
-    return None if await member.network.until(is_led, seconds) else KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+    return None if await local.network.until(is_led, seconds) else KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
 
-async def _prefer(member: Member, topic: Topic, index: int, led: Led | None, seconds: float) -> KafkaError | None:
+async def _prefer(local: LocalBroker, topic: Topic, index: int, led: Led | None, seconds: float) -> KafkaError | None:
     log_id, preferred = LogId(topic.id, index), topic.partitions[index].target[0]
     if led is not None and led.leader == preferred:
         return KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
-    if led is None or not member.network.is_up(preferred) or preferred not in led.in_sync:
+    if led is None or not local.network.is_up(preferred) or preferred not in led.in_sync:
         return KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     try:
-        await member.transfer(log_id, preferred)
+        await local.transfer(log_id, preferred, seconds)
     except KafkaError as error:
         return error
-    except PeerError as error:
-        return KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, str(error))
-
-    def is_done() -> bool:
-        now = member.leaders.of(log_id)
-        return now is not None and now.leader == preferred
-
-    return None if await member.network.until(is_done, seconds) else KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+    is_done = await local.network.until(lambda: local.leader(log_id) == preferred, seconds)
+    return None if is_done else KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _was_needed(outcome: Outcome) -> bool:
@@ -132,18 +138,16 @@ def failure(req: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse
     return ElectLeadersResponse(
         error_code=error.code,
         replica_election_results=[
-            _result(asked.topic, [(index, error) for index in asked.partitions]) for asked in req.topic_partitions or ()
+            _result(requested.topic, [(index, error) for index in requested.partitions])
+            for requested in req.topic_partitions or ()
         ],
     )
 
 
-API = Api(
-    key=43,
-    name="ElectLeaders",
-    versions=Versions(0, 2),
-    request=ElectLeadersRequest,
-    response=ElectLeadersResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    handle,
+    failure,
     parts=(Cut("topic_partitions", "replica_election_results", Cut("partitions", "partition_result")),),
 )

@@ -1,4 +1,4 @@
-"""EndTxn (key 26, v0-5): commit or abort a producer's transaction.
+"""EndTxn: commit or abort a producer's transaction.
 
 Answered when the decision is committed; the markers follow. v5+ (transaction.version 2) carries back the id and epoch
 for the next transaction.
@@ -7,8 +7,8 @@ for the next transaction.
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.fencing import fenced_as
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.fencing import fenced_as
 from kompat.protocol.messages import EndTxnRequest, EndTxnResponse
 from kompat.security.acls import Kind, Operation
 from kompat.txn.machine import Producer
@@ -35,12 +35,4 @@ def failure(_: EndTxnRequest, error: KafkaError) -> EndTxnResponse:
     return EndTxnResponse(error_code=error.code, producer_id=NONE, producer_epoch=NONE)
 
 
-API = Api(
-    key=26,
-    name="EndTxn",
-    versions=Versions(0, 5),
-    request=EndTxnRequest,
-    response=EndTxnResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(EndTxnRequest, EndTxnResponse, handle, failure)

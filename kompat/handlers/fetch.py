@@ -1,27 +1,30 @@
-"""Fetch (key 1, v4-18): whole record batches from partitions, at once or as soon as `min_bytes` are there.
+"""Fetch: whole record batches from partitions, at once or as soon as `min_bytes` are there.
 
-Reads come from memory where they can; what has to come from the store is read in a worker thread, so that a consumer
-far behind stalls nobody. An answer that has to wait is woken by the partitions it asked for, or by `max_wait_ms`.
-A consumer gets at least one batch, however large, so that it can always go on. One that has read all there is may
-get what was held back for it (log/demand.py). Followers do not fetch here: replicas are kept by Raft. Consumers may read from
+Reads are served from memory where they can; other batches are read from the store in a worker thread, so that a lagging consumer
+does not stall others. A request that has to wait is woken by its partitions, or by `max_wait_ms`. A consumer gets at least one
+batch, however large, so that it can always make progress. One that has reached the log's end may get records that an
+extension holds back (log/fetch_listener.py). Followers do not fetch here: replicas are kept by Raft. Consumers may read from
 any replica (fetch_replicas.py).
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+from uuid import UUID
 
+from kompat.common.promise import Promise
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.fetch_replicas import replicas
-from kompat.handlers.fetch_rights import allowed
-from kompat.handlers.fetch_sessions import NO_SESSION, Plan, Wanted
-from kompat.handlers.later import Later
-from kompat.handlers.leadership import wrong_broker
-from kompat.log.demand import Demand
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.fetch_replicas import replicas
+from kompat.handlers.support.fetch_rights import allowed
+from kompat.handlers.support.fetch_sessions import NO_SESSION, STEP, Plan, Wanted
+from kompat.handlers.support.leadership import wrong_broker
+from kompat.log.empty_batches import as_control, is_empty_batch
+from kompat.log.long_poll import LongPoll, Steps
 from kompat.log.partition import Isolation, Partition, ReadResult
-from kompat.log.shells import as_control, is_shell
 from kompat.protocol.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -30,289 +33,300 @@ from kompat.protocol.fetch import (
     PartitionResponse,
     TopicResponse,
     decode_fetch_request,
+    decode_fetch_request_in_steps,
     encode_fetch_response,
+    encode_fetch_response_in_steps,
 )
 from kompat.types import ZERO_UUID, Offset
 
 UNKNOWN = -1
+ISOLATIONS = {int(level): level for level in Isolation}
 CONSUMER = -1  # as a replica's id
+Topics: TypeAlias = dict[tuple[str, UUID], TopicResponse]
+
 MAX_REQUEST_BYTES = 1024 * 1024  # some 30,000 partitions
 
 
-def handle(ctx: Context, req: FetchRequest) -> Later[FetchResponse] | FetchResponse:
-    services = ctx.services
-    plan = services.fetch_sessions.plan(req, ctx.api_version, services.clock.now())
-    max_bytes = min(req.max_bytes, services.fetch_max_bytes)
-    if services.quotas.is_enabled:
-        max_bytes = min(max_bytes, services.quotas.most_fetched(ctx.principal, ctx.client_id) or max_bytes)
-    return _Fetch(ctx, req, plan, max_bytes).start()
+def handle(ctx: Context, req: FetchRequest) -> Promise[FetchResponse] | FetchResponse:
+    quotas = ctx.services.quotas
+    max_bytes = min(req.max_bytes, ctx.services.fetch_max_bytes)
+    if quotas.is_enabled:
+        max_bytes = min(max_bytes, quotas.most_fetched(ctx.principal, ctx.client_id) or max_bytes)
+    fetch = DelayedFetch(ctx, req, max_bytes).start()
+    return fetch.result() if fetch.is_done else fetch
 
 
 @dataclass(slots=True)
 class _Found:
-    """What came of one wanted partition: a read, or the reason why there is none."""
+    """The outcome for one requested partition: a read, or something that completes the request at once (an error, a diverging epoch)."""
 
     wanted: Wanted
+    partition: Partition | KafkaError
     read: ReadResult | None = None
     error: KafkaError | None = None
     diverging: EpochEndOffset | None = None
     preferred: int = UNKNOWN  # a replica that it had better be read from
+    ready: int = 0  # bytes that are worth an answer
 
 
-class _Fetch(Later[FetchResponse]):
-    """One request, from the first look at memory to the answer."""
+class _Look:
+    """One look at all partitions."""
+
+    __slots__ = ("found", "is_enough", "is_first", "ready", "size")
+
+    def __init__(self, is_first: bool, is_last: bool) -> None:
+        self.is_first = is_first
+        self.is_enough = is_last  # for an answer
+        self.found: list[_Found] = []
+        self.size = 0  # bytes that were read
+        self.ready = 0  # of these, bytes that are worth an answer
+
+
+class DelayedFetch(LongPoll[FetchResponse]):
+    """One request, from the first look at memory to the answer; where it is for many partitions, some at a time."""
 
     __slots__ = (
-        "_asked",
-        "_client_id",
+        "_ctx",
+        "_granted",
         "_isolation",
         "_max_bytes",
-        "_may_ask",
         "_min_bytes",
         "_partitions",
         "_plan",
+        "_ready",
         "_replicas",
-        "_room",
-        "_task",
-        "_timer",
-        "_tracer",
-        "_wait",
+        "_req",
+        "_waiting",
     )
 
-    def __init__(self, ctx: Context, req: FetchRequest, plan: Plan, max_bytes: int) -> None:
-        super().__init__()
-        self._plan = plan
-        self._room = ctx.services.fetch_room
-        self._client_id = ctx.client_id
-        self._tracer = ctx.services.tracer
+    def __init__(self, ctx: Context, req: FetchRequest, max_bytes: int) -> None:
+        super().__init__(req.max_wait_ms)
+        self._ctx = ctx
+        self._req = req
         self._isolation = _isolation(req.isolation_level)
         self._min_bytes = min(req.min_bytes, max_bytes)
         self._max_bytes = max_bytes
-        self._wait = req.max_wait_ms / 1000
-        self._partitions = [_partition(ctx, wanted) for wanted in plan.wanted]
-        if ctx.services.authorizer.is_enabled:
-            self._partitions = allowed(ctx, req, plan.wanted, self._partitions)
+        self._granted = 0  # of the room for answers from the store
         self._replicas = replicas(ctx, req.rack_id)
-        self._may_ask = req.replica_id == CONSUMER
-        self._asked: list[Demand] = []  # that know of this request
-        self._timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None  # held, or the loop may drop it
+        self._plan: Plan | None = None
+        self._partitions: list[Partition | KafkaError] = []
+        self._waiting: dict[Partition, tuple[Wanted, int]] = {}  # with the bytes of each that are worth an answer
+        self._ready = 0  # bytes of all of them
 
-    def start(self) -> Later[FetchResponse] | FetchResponse:
-        found, size, cold = self._read_memory()
-        if cold:
-            self._leave()
-            self._read_store()
-            return self
-        if self._wait <= 0 or not found or size >= self._min_bytes or any(map(_is_urgent, found)):
-            self._leave()
-            return self._response(found)
-        self._timer = asyncio.get_running_loop().call_later(self._wait, self._wake)
-        for partition in self._watched():
-            partition.watch(self._advanced)
-        return self
+    def try_complete(self) -> Steps | None:
+        plan = self._plan
+        look = _Look(plan is None, self.is_expired)
+        if plan is None and not self._req.is_long:
+            services = self._ctx.services
+            self._plan = plan = services.fetch_sessions.plan(self._req, self._ctx.api_version, services.clock.now())
+        if plan is None or len(plan.wanted) > STEP:
+            return self._in_steps(look)
+        if look.is_first:
+            self._partitions = self._find(plan.wanted)
+        cold = self._read_memory(plan, look, STEP)
+        if cold is not None:
+            return self._in_steps(look, cold)
+        if self._is_enough(plan, look):
+            topics: Topics = {}
+            for each in look.found:
+                self._answer(plan, each, topics)
+            self.resolve(self._response(plan, topics))
+        else:
+            for each in look.found:
+                self._watch(each)
+        return None
 
-    def _watched(self) -> list[Partition]:
-        return [p for p in self._partitions if isinstance(p, Partition)]
+    def _in_steps(self, look: _Look, cold: _Found | None = None) -> Steps:
+        """As `try_complete`, where there are many partitions, or `cold` has to be read from the store."""
+        services = self._ctx.services
+        plan = self._plan
+        if plan is None:
+            now = services.clock.now()
+            plan = yield from services.fetch_sessions.plan_in_steps(self._req, self._ctx.api_version, now)
+            self._plan = plan
+        for begin in range(len(self._partitions), len(plan.wanted), STEP):
+            self._partitions += self._find(plan.wanted[begin : begin + STEP])
+            yield None
+        try:
+            while cold is not None or len(look.found) < len(plan.wanted):
+                if cold is not None:
+                    yield from self._read_store(plan, look, cold)
+                cold = self._read_memory(plan, look, STEP)
+                yield None
+            if self._is_enough(plan, look):
+                yield from self._answer_in_steps(plan, look.found)
+        finally:
+            if self._granted:
+                services.fetch_room.give_back(self._granted)
+                self._granted = 0
 
-    def _advanced(self, _: object) -> None:
-        ready = 0
-        for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
-            if isinstance(partition, Partition):
-                available = partition.available(Offset(wanted.fetch_offset), self._isolation)
-                if available and partition.demand is not None:
-                    available = self._worth(partition.demand, partition, wanted, available)
-                ready += min(wanted.max_bytes, available)
-        if ready >= self._min_bytes:
-            self._wake()
+    def _find(self, wanted: list[Wanted]) -> list[Partition | KafkaError]:
+        found = [_partition(self._ctx, each) for each in wanted]
+        if self._ctx.services.authorizer.is_enabled:
+            found = allowed(self._ctx, self._req, wanted, found)
+        return found
 
-    def cancel(self) -> None:
-        """The client is gone: wake up for nothing any more."""
-        self._stop_waiting()
-        if self._task is not None:
-            self._task.cancel()
+    def _is_enough(self, plan: Plan, look: _Look) -> bool:
+        return look.is_enough or look.ready >= self._min_bytes or not plan.wanted
 
-    def hurry(self) -> None:
-        """The broker is about to stop: answer now what would be answered later."""
-        if self._timer is not None:
-            self._wake()
+    # -- reading ---------------------------------------------------------------------------------------------------
+    def _read_memory(self, plan: Plan, look: _Look, most: int) -> _Found | None:
+        """Read up to `most` more partitions. The last of them is returned, if it has to be read from the store."""
+        is_long = len(plan.wanted) > STEP
+        begin = len(look.found)
+        for index in range(begin, min(begin + most, len(plan.wanted))):
+            partition = self._partitions[index]
+            each = _Found(plan.wanted[index], partition)
+            look.found.append(each)
+            if not self._read(each, look):
+                return each
+            if is_long and isinstance(partition, Partition):  # it may grow before the last one is read
+                self._watch(each) if look.is_first else self.unwatch(partition)
+        return None
 
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            for partition in self._watched():
-                partition.unwatch(self._advanced)
-            self._leave()
+    def _read(self, found: _Found, look: _Look) -> bool:
+        """False: it has to be read from the store."""
+        wanted, size = found.wanted, look.size
+        try:
+            partition = _checked(found.partition, wanted)
+            if self._replicas is not None:
+                self._replicas.check(partition, wanted)
+                found.preferred = self._replicas.preferred(partition, wanted)
+            if wanted.last_fetched_epoch != UNKNOWN:
+                found.diverging = _diverging(partition, wanted)
+            if found.preferred != UNKNOWN or found.diverging is not None:
+                look.is_enough = True
+                return True
+            limit = min(wanted.max_bytes, (self._granted or self._max_bytes) - size)
+            read = partition.read(Offset(wanted.fetch_offset), limit, self._isolation, minimum_one=size == 0)
+        except KafkaError as error:
+            found.error = error
+            look.is_enough = True
+            return True
+        if read is None:
+            return False
+        self._count(found, partition, read, look)
+        return True
 
-    # -- what is held back -----------------------------------------------------------------------------------------
-    def _ask(self, demand: Demand, partition: Partition, read: ReadResult, wanted: Wanted) -> int:
-        """Tell it, if this was all there is to read, and too little: the bytes that are worth an answer."""
-        if partition.replica is not None and not partition.replica.is_leading:
+    def _read_store(self, plan: Plan, look: _Look, found: _Found) -> Steps:
+        if not self._granted:
+            most = min(self._max_bytes, sum(wanted.max_bytes for wanted in plan.wanted))
+            self._granted = self._ctx.services.fetch_room.reserve(most)
+        look.is_enough = True
+        partition: Partition = found.partition  # type: ignore[assignment]  # it was looked at
+        offset, limit = Offset(found.wanted.fetch_offset), min(found.wanted.max_bytes, self._granted - look.size)
+        try:
+            read = yield partial(partition.read_stored, offset, limit, self._isolation, minimum_one=look.size == 0)
+        except KafkaError as error:
+            found.error = error
+        else:
+            self._count(found, partition, read, look)
+
+    def _count(self, found: _Found, partition: Partition, read: ReadResult, look: _Look) -> None:
+        found.read = read
+        found.ready = size = read.size
+        look.size += size
+        if partition.fetch_listener is not None and look.is_first:
+            found.ready = self._notify_listener(found, partition, read)
+        look.ready += found.ready
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+    def _notify_listener(self, found: _Found, partition: Partition, read: ReadResult) -> int:
+        """Notify the fetch listener, if the log's end was reached and that is too little. Returns the bytes that count for `min_bytes`."""
+        listener = partition.fetch_listener
+        if listener is None or not partition.is_led or self._req.replica_id != CONSUMER or self.has_notified(listener):
             return read.size
-        is_hollow = not read.buffers or is_shell(read.buffers[0])
+        is_hollow = not read.buffers or is_empty_batch(read.buffers[0])
         is_too_little = read.next_offset >= partition.high_watermark and (is_hollow or read.size < self._min_bytes)
-        if not is_too_little or not self._may_ask or demand in self._asked:
-            return read.size
-        self._asked.append(demand)
-        is_coming = demand.asked(self, wanted.max_bytes)
+        is_coming = is_too_little and self.notify(listener, found.wanted.max_bytes)
         return 0 if is_coming and is_hollow else read.size
 
-    def _worth(self, demand: Demand, partition: Partition, wanted: Wanted, available: int) -> int:
-        """Of what has become readable meanwhile: nothing, if it is empty batches, and records are on their way behind them."""
+    def _watch(self, found: _Found) -> None:
+        if isinstance(found.partition, Partition):
+            self._waiting[found.partition] = found.wanted, found.ready
+            self._ready += found.ready
+            self.watch(found.partition)
+
+    def changed(self, partition: Partition) -> None:
+        wanted, before = self._waiting[partition]
+        ready = min(wanted.max_bytes, self._available(partition, wanted))
+        self._waiting[partition] = wanted, ready
+        self._ready += ready - before
+        if self._ready >= self._min_bytes:
+            self.complete_now()
+
+    def _available(self, partition: Partition, wanted: Wanted) -> int:
+        """Nothing, if it is empty batches, and records are on their way behind them."""
+        available = partition.available(Offset(wanted.fetch_offset), self._isolation)
+        if not available or partition.fetch_listener is None:
+            return available
         try:
             read = partition.read(Offset(wanted.fetch_offset), wanted.max_bytes, self._isolation)
         except KafkaError:
             return available
-        if read is None or not read.buffers or not is_shell(read.buffers[0]):
+        if read is None or not read.buffers or not is_empty_batch(read.buffers[0]):
             return available
-        if demand not in self._asked:
-            self._asked.append(demand)
-        return 0 if demand.asked(self, wanted.max_bytes) else available
-
-    def _leave(self) -> None:
-        for demand in self._asked:
-            demand.left(self)
-        self._asked.clear()
-
-    def _wake(self) -> None:
-        """Answer with what there is now."""
-        self._stop_waiting()
-        self._may_ask = False
-        found, _, cold = self._read_memory()
-        if cold:
-            self._read_store()
-        else:
-            self.set_result(self._response(found))
-
-    # -- reading ---------------------------------------------------------------------------------------------------
-    def _read_memory(self) -> tuple[list[_Found], int, bool]:
-        """All reads that memory can serve, and whether one of them could not be."""
-        found: list[_Found] = []
-        size = 0
-        for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
-            result = _Found(wanted)
-            try:
-                live = self._checked(partition, wanted, result)
-                if not _is_urgent(result):
-                    result.read = live.read(
-                        Offset(wanted.fetch_offset),
-                        min(wanted.max_bytes, self._max_bytes - size),
-                        self._isolation,
-                        minimum_one=size == 0,
-                    )
-                    if result.read is None:
-                        return found, size, True
-                    if live.demand is None:
-                        size += result.read.size
-                    else:
-                        size += self._ask(live.demand, live, result.read, wanted)
-            except KafkaError as error:
-                result.error = error
-            found.append(result)
-        return found, size, False
-
-    def _read_store(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._read_all())
-
-    async def _read_all(self) -> None:
-        granted = self._room.reserve(min(self._max_bytes, sum(wanted.max_bytes for wanted in self._plan.wanted)))
-        try:
-            found = await self._read_within(granted)
-        except Exception as error:  # noqa: BLE001 - the dispatcher answers whatever it is, and logs it
-            self.set_exception(error)
-        else:
-            self.set_result(self._response(found))
-        finally:
-            self._room.give_back(granted)
-
-    async def _read_within(self, room: int) -> list[_Found]:
-        found, size = [], 0
-        for wanted, partition in zip(self._plan.wanted, self._partitions, strict=True):
-            result = await self._read_one(wanted, partition, room - size, minimum_one=size == 0)
-            size += result.read.size if result.read is not None else 0
-            found.append(result)
-        return found
-
-    async def _read_one(
-        self, wanted: Wanted, partition: Partition | KafkaError, room: int, *, minimum_one: bool
-    ) -> _Found:
-        result = _Found(wanted)
-        try:
-            live = self._checked(partition, wanted, result)
-            if not _is_urgent(result):
-                offset, limit = Offset(wanted.fetch_offset), min(wanted.max_bytes, room)
-                result.read = live.read(offset, limit, self._isolation, minimum_one=minimum_one)
-                if result.read is None:
-                    result.read = await live.read_stored(offset, limit, self._isolation, minimum_one=minimum_one)
-                if live.demand is not None:
-                    self._ask(live.demand, live, result.read, wanted)
-                    self._leave()  # the answer does not wait for it
-        except KafkaError as error:
-            result.error = error
-        return result
-
-    def _checked(self, partition: Partition | KafkaError, wanted: Wanted, result: _Found) -> Partition:
-        """The partition, where it can be read here; the result may say already where else to read, or from where on."""
-        live = _checked(partition, wanted)
-        if self._replicas is not None:
-            self._replicas.check(live, wanted)
-            result.preferred = self._replicas.preferred(live, wanted)
-        result.diverging = _diverging(live, wanted)
-        return live
+        return 0 if self.notify(partition.fetch_listener, wanted.max_bytes) else available
 
     # -- answering -------------------------------------------------------------------------------------------------
-    def _response(self, found: list[_Found]) -> FetchResponse:
-        if self._tracer.used:
-            self._trace(found)
-        topics: dict[tuple[str, object], TopicResponse] = {}
-        for f, log in zip(found, self._partitions, strict=False):
-            partition = _answer(f)
-            if f.read is not None and f.read.size and isinstance(log, Partition):
-                log.meter.bytes_out += f.read.size
-                log.meter.records_out += f.read.next_offset - f.wanted.fetch_offset
-            if self._replicas is not None and f.error is not None:
-                self._replicas.point_out(f.wanted, partition)
-            told = self._plan.must_answer(
-                f.wanted,
-                size=f.read.size if f.read is not None else 0,
-                high_watermark=partition.high_watermark,
-                log_start_offset=partition.log_start_offset,
-                failed=f.read is None,
-            )
-            if told:
-                key = (f.wanted.topic, f.wanted.topic_id)
-                topic = topics.get(key)
-                if topic is None:
-                    topic = topics[key] = TopicResponse(f.wanted.topic, f.wanted.topic_id, [])
-                topic.partitions.append(partition)
-        response = FetchResponse(0, ErrorCode.NONE, self._plan.session_id, list(topics.values()))
+    def _answer(self, plan: Plan, found: _Found, topics: Topics) -> None:
+        wanted, read = found.wanted, found.read
+        size = 0
+        high_watermark = log_start_offset = UNKNOWN
+        if read is not None:
+            size, high_watermark, log_start_offset = read.size, read.high_watermark, read.log_start_offset
+            if size:
+                self._note(found, read)
+        if not plan.must_answer(wanted, size, high_watermark, log_start_offset, failed=read is None):
+            return
+        key = (wanted.topic, wanted.topic_id)
+        topic = topics.get(key)
+        if topic is None:
+            topic = topics[key] = TopicResponse(wanted.topic, wanted.topic_id, [])
+        response = _partition_response(found)
+        topic.partitions.append(response)
+        if self._replicas is not None and found.error is not None:
+            self._replicas.point_out(wanted, response)
+
+    def _response(self, plan: Plan, topics: Topics) -> FetchResponse:
+        response = FetchResponse(0, ErrorCode.NONE, plan.session_id, list(topics.values()))
         if self._replicas is not None:
             self._replicas.tell_endpoints(response)
         return response
 
-    def _trace(self, found: list[_Found]) -> None:
+    def _answer_in_steps(self, plan: Plan, found: list[_Found]) -> Generator[None, None, None]:
+        topics: Topics = {}
+        found.reverse()
+        while found:
+            self._answer(plan, found.pop(), topics)  # frees them one by one: all at once would hold the event loop
+            if not len(found) % STEP:
+                yield
+        response = self._response(plan, topics)
+        if len(plan.wanted) > STEP:
+            response.encoded = yield from encode_fetch_response_in_steps(self._ctx.api_version, response)
+        self.resolve(response)
+
+    def _note(self, found: _Found, read: ReadResult) -> None:
         """These records are on their way to the consumer."""
-        for each, partition in zip(found, self._partitions, strict=False):
-            if each.read is not None and each.read.size and isinstance(partition, Partition):
-                self._tracer.fetched(partition, each.wanted.fetch_offset, each.read.next_offset, self._client_id)
-
-
-def _is_urgent(found: _Found) -> bool:
-    """There is something to tell that nobody has to wait for."""
-    return found.error is not None or found.diverging is not None or found.preferred != UNKNOWN
+        partition: Partition = found.partition  # type: ignore[assignment]  # it was read
+        offset = found.wanted.fetch_offset
+        partition.meter.bytes_out += read.size
+        partition.meter.records_out += read.next_offset - offset
+        tracer = self._ctx.services.tracer
+        if tracer.used:
+            tracer.fetched(partition, offset, read.next_offset, self._ctx.client_id)
 
 
 def _isolation(level: int) -> Isolation:
-    try:
-        return Isolation(level)
-    except ValueError:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"isolation level {level} does not exist") from None
+    isolation = ISOLATIONS.get(level)
+    if isolation is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"isolation level {level} does not exist")
+    return isolation
 
 
 def _partition(ctx: Context, wanted: Wanted) -> Partition | KafkaError:
     logs = ctx.services.logs
-    if wanted.topic_id == ZERO_UUID:
+    if wanted.topic_id is ZERO_UUID or wanted.topic_id == ZERO_UUID:  # as the decoder has it, without a comparison
         partition = logs.find(wanted.topic, wanted.index)
         return partition or wrong_broker(ctx, ctx.services.cluster.topic(wanted.topic), wanted.index)
     partition = logs.find_by_id(wanted.topic_id, wanted.index)
@@ -334,15 +348,13 @@ def _checked(partition: Partition | KafkaError, wanted: Wanted) -> Partition:
 
 def _diverging(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
     """Where the reader's log parts from this one, if it does (v12+)."""
-    if wanted.last_fetched_epoch == UNKNOWN:
-        return None
     epoch, end = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
         return EpochEndOffset(epoch, end)
     return None
 
 
-def _answer(found: _Found) -> PartitionResponse:
+def _partition_response(found: _Found) -> PartitionResponse:
     response = PartitionResponse(found.wanted.index, ErrorCode.NONE)
     response.diverging_epoch = found.diverging
     response.preferred_read_replica = found.preferred
@@ -354,7 +366,7 @@ def _answer(found: _Found) -> PartitionResponse:
         response.high_watermark = read.high_watermark
         response.last_stable_offset = read.last_stable_offset
         response.log_start_offset = read.log_start_offset
-        is_hollow = read.buffers and is_shell(read.buffers[0])
+        is_hollow = read.buffers and is_empty_batch(read.buffers[0])
         response.records = [as_control(read.buffers[0])] if is_hollow else read.buffers
         if read.aborted is not None:
             response.aborted_transactions = [AbortedTransaction(a.producer_id, a.first_offset) for a in read.aborted]
@@ -365,15 +377,13 @@ def failure(_: FetchRequest, error: KafkaError) -> FetchResponse:
     return FetchResponse(0, error.code, NO_SESSION, [])
 
 
-API = Api(
-    key=1,
-    name="Fetch",
-    versions=Versions(4, 18),
-    request=FetchRequest,
-    response=FetchResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    FetchRequest,
+    FetchResponse,
+    handle,
+    failure,
     max_bytes=MAX_REQUEST_BYTES,
     decode=decode_fetch_request,
+    decode_in_steps=decode_fetch_request_in_steps,
     encode=encode_fetch_response,
 )

@@ -1,7 +1,7 @@
-"""FindCoordinator (key 10, v0-6): which broker coordinates a group, a transactional id or a share partition.
+"""FindCoordinator: which broker coordinates a group, a transactional id or a share partition.
 
-v4+ asks for many keys at once; the answer has the request's order. Share keys (v6) are `group:topic id:partition`. In a
-cluster it is the broker that leads the partition of an internal topic that the key lives in.
+v4+ has many keys; the response has their order. Share keys (v6) are `group:topic id:partition`. The coordinator is the broker
+that leads the key's partition of an internal topic.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from enum import IntEnum
 
 from kompat.cluster.authorizer import refusal
 from kompat.cluster.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from kompat.coordination.shards import home_of
+from kompat.coordination.shards import partition_for
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.addresses import Endpoint, endpoint_of, this_broker
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.addresses import Endpoint, endpoint_of
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from kompat.security.acls import Kind, Operation
-from kompat.types import LogId, NodeId
+from kompat.types import LogId
 
 FIRST_VERSION_WITH_MANY_KEYS = 4
 FIRST_VERSION_WITH_SHARE = 6
@@ -35,7 +35,7 @@ class KeyType(IntEnum):
     SHARE = 2
 
 
-HOMES = {
+COORDINATOR_TOPICS = {
     KeyType.GROUP: CONSUMER_OFFSETS,
     KeyType.TRANSACTION: TRANSACTION_STATE,
     KeyType.SHARE: SHARE_GROUP_STATE,
@@ -80,21 +80,13 @@ async def _coordinator(ctx: Context, key_type: int, key: str) -> FindCoordinator
 async def _leader(ctx: Context, key_type: KeyType, key: str) -> Endpoint | None:
     cluster = ctx.services.cluster
     try:
-        topic = await cluster.ensure_internal_topic(HOMES[key_type])
+        topic = await cluster.ensure_internal_topic(COORDINATOR_TOPICS[key_type])
     except KafkaError:  # too few brokers, or no controller
         return None
-    if cluster.member is None:
-        return this_broker(ctx)
-    home = LogId(topic.id, home_of(key, len(topic.partitions)))
-    await cluster.member.network.until(lambda: _led(ctx, home) is not None, WAIT_SECONDS)
-    leader = _led(ctx, home)
+    coordinated = LogId(topic.id, partition_for(key, len(topic.partitions)))
+    await cluster.local.network.until(lambda: cluster.local.leader(coordinated) is not None, WAIT_SECONDS)
+    leader = cluster.local.leader(coordinated)
     return endpoint_of(ctx, leader) if leader is not None else None
-
-
-def _led(ctx: Context, home: LogId) -> NodeId | None:
-    member = ctx.services.cluster.member
-    led = member.leaders.of(home) if member is not None else None
-    return led.leader if led is not None else None
 
 
 def _nobody(key: str, code: ErrorCode, message: str = "") -> FindCoordinatorResponse.Coordinator:
@@ -125,13 +117,10 @@ def failure(req: FindCoordinatorRequest, error: KafkaError) -> FindCoordinatorRe
     )
 
 
-API = Api(
-    key=10,
-    name="FindCoordinator",
-    versions=Versions(0, 6),
-    request=FindCoordinatorRequest,
-    response=FindCoordinatorResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    handle,
+    failure,
     parts=(Cut("coordinator_keys", "coordinators"),),
 )

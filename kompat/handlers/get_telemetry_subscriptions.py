@@ -1,7 +1,7 @@
-"""GetTelemetrySubscriptions (key 71, v0): which of its metrics a client is to push, and how often (KIP-714).
+"""GetTelemetrySubscriptions: which of its metrics a client is to push, and how often (KIP-714).
 
-A client without an id gets one. Where nobody wants anything of it, the list of metrics is empty, and the client asks again
-after the interval. Who asks before that is told THROTTLING_QUOTA_EXCEEDED.
+A client without an id gets one. Where it has no subscription, the list of metrics is empty, and the client requests it
+again after the interval. A request before that gets THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from uuid import UUID, uuid4
 
 from kompat.errors import KafkaError
-from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.support.base import Context, Handler
 from kompat.protocol.messages import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 from kompat.telemetry.service import ACCEPTED
 from kompat.telemetry.subscriptions import ClientFacts
@@ -33,7 +33,7 @@ def handle(ctx: Context, req: GetTelemetrySubscriptionsRequest) -> GetTelemetryS
 
 
 def facts(ctx: Context, instance_id: UUID) -> ClientFacts:
-    """What is known of who asks."""
+    """The properties of the client that subscriptions match."""
     name, version = ctx.services.telemetry.software(ctx.connection_id)
     return ClientFacts(
         instance_id=instance_id,
@@ -49,12 +49,4 @@ def failure(_: GetTelemetrySubscriptionsRequest, error: KafkaError) -> GetTeleme
     return GetTelemetrySubscriptionsResponse(error_code=error.code)
 
 
-API = Api(
-    key=71,
-    name="GetTelemetrySubscriptions",
-    versions=Versions(0, 0),
-    request=GetTelemetrySubscriptionsRequest,
-    response=GetTelemetrySubscriptionsResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse, handle, failure)

@@ -1,10 +1,10 @@
-"""Heartbeat (key 12, v0-4): keep a member of a classic group alive; tells it when it has to rejoin."""
+"""Heartbeat: keep a member of a classic group alive, and let it know when it has to rejoin."""
 
 from __future__ import annotations
 
 from kompat.errors import KafkaError
 from kompat.groups.machine import messages
-from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.support.base import Context, Handler
 from kompat.protocol.messages import HeartbeatRequest, HeartbeatResponse
 from kompat.security.acls import Kind, Operation
 
@@ -26,12 +26,4 @@ def failure(_: HeartbeatRequest, error: KafkaError) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=error.code)
 
 
-API = Api(
-    key=12,
-    name="Heartbeat",
-    versions=Versions(0, 4),
-    request=HeartbeatRequest,
-    response=HeartbeatResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(HeartbeatRequest, HeartbeatResponse, handle, failure)

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44, v0-1): set, delete, append to or subtract from single settings of resources.
+"""IncrementalAlterConfigs: set, delete, append to or subtract from single settings of resources.
 
 Each resource is changed as a whole or not at all. Loggers (BROKER_LOGGER) are this broker's own and take their new
 level at once; all other settings are the cluster's.
@@ -11,16 +11,16 @@ from typing import TypeAlias
 from kompat.cluster.requests import ConfigChange, ConfigOp
 from kompat.cluster.state import Resource, ResourceType
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import loggers
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.config_rights import change_denied
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.handlers.support import loggers
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.config_rights import change_denied
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 OF_CLUSTER = frozenset(ResourceType) - {ResourceType.BROKER_LOGGER}
 
-Asked: TypeAlias = IncrementalAlterConfigsRequest.AlterConfigsResource
+Requested: TypeAlias = IncrementalAlterConfigsRequest.AlterConfigsResource
 Result: TypeAlias = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
@@ -42,24 +42,24 @@ async def handle(ctx: Context, req: IncrementalAlterConfigsRequest) -> Increment
     )
 
 
-def _change(asked: Asked) -> ConfigChange:
-    resource = Resource(ResourceType(asked.resource_type), asked.resource_name)
-    return ConfigChange(resource, [(c.name, c.config_operation, c.value) for c in asked.configs])
+def _change(requested: Requested) -> ConfigChange:
+    resource = Resource(ResourceType(requested.resource_type), requested.resource_name)
+    return ConfigChange(resource, [(c.name, c.config_operation, c.value) for c in requested.configs])
 
 
-def _alter_here(ctx: Context, asked: Asked, validate_only: bool) -> KafkaError | None:
+def _alter_here(ctx: Context, requested: Requested, validate_only: bool) -> KafkaError | None:
     """What is no matter of the cluster: loggers, and what does not exist."""
     try:
-        if asked.resource_type != ResourceType.BROKER_LOGGER:
-            raise _refused(f"Unknown resource type {asked.resource_type}")
-        _check_node(ctx, asked.resource_name)
-        _check_keys(asked)
-        for config in asked.configs:
+        if requested.resource_type != ResourceType.BROKER_LOGGER:
+            raise _refused(f"Unknown resource type {requested.resource_type}")
+        _check_node(ctx, requested.resource_name)
+        _check_keys(requested)
+        for config in requested.configs:
             loggers.check(config.name, config.config_operation, config.value)
     except KafkaError as error:
         return error
     if not validate_only:
-        for config in asked.configs:
+        for config in requested.configs:
             loggers.change(config.name, config.config_operation, config.value)
     return None
 
@@ -71,10 +71,10 @@ def _check_node(ctx: Context, name: str) -> None:
         raise _refused(f"Unexpected node id. Expected {ctx.services.node_id}, but received {name}")
 
 
-def _check_keys(asked: Asked) -> None:
-    if len({config.name for config in asked.configs}) < len(asked.configs):
+def _check_keys(requested: Requested) -> None:
+    if len({config.name for config in requested.configs}) < len(requested.configs):
         raise _refused("Error due to duplicate config keys")
-    missing = [c.name for c in asked.configs if c.value is None and c.config_operation != ConfigOp.DELETE]
+    missing = [c.name for c in requested.configs if c.value is None and c.config_operation != ConfigOp.DELETE]
     if missing:
         raise _refused(f"Null value not supported for : {','.join(missing)}")
 
@@ -83,12 +83,12 @@ def _refused(reason: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, reason)
 
 
-def _result(asked: Asked, error: KafkaError | None) -> Result:
+def _result(requested: Requested, error: KafkaError | None) -> Result:
     return Result(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else describe(error),
-        resource_type=asked.resource_type,
-        resource_name=asked.resource_name,
+        resource_type=requested.resource_type,
+        resource_name=requested.resource_name,
     )
 
 
@@ -96,14 +96,11 @@ def failure(req: IncrementalAlterConfigsRequest, error: KafkaError) -> Increment
     return IncrementalAlterConfigsResponse(responses=[_result(r, error) for r in req.resources])
 
 
-API = Api(
-    key=44,
-    name="IncrementalAlterConfigs",
-    versions=Versions(0, 1),
-    request=IncrementalAlterConfigsRequest,
-    response=IncrementalAlterConfigsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    handle,
+    failure,
     parts=(Cut("resources", "responses", key=lambda each: (each.resource_type, each.resource_name), size=20),),
     is_for_controller=lambda req: all(r.resource_type in OF_CLUSTER for r in req.resources),
 )

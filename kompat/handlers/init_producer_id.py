@@ -1,15 +1,15 @@
-"""InitProducerId (key 22, v0-5): a producer id that nobody else has, for idempotent and transactional producers.
+"""InitProducerId: a unique producer id, for idempotent and transactional producers.
 
 Without a transactional id every call gives a new id at epoch 0, whatever id and epoch (v3+) the producer had before:
-that is how Kafka answers a producer that lost its place. With one, whoever held it before is fenced; a transaction that
-it left open is aborted first, and the client is told to ask again (CONCURRENT_TRANSACTIONS).
+that is how Kafka answers a producer that lost its state. With one, the producer that had it before is fenced; a transaction
+that it left open is aborted first, and the client has to retry (CONCURRENT_TRANSACTIONS).
 """
 
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.fencing import fenced_as
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.fencing import fenced_as
 from kompat.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
 from kompat.security.acls import Kind, Operation
 from kompat.txn.machine import Producer
@@ -31,7 +31,7 @@ async def handle(ctx: Context, req: InitProducerIdRequest) -> InitProducerIdResp
 
 
 def _check_rights(ctx: Context, transactional_id: str | None) -> None:
-    """Who may write to some topic may do so idempotently."""
+    """A client that may write to some topic may do so idempotently."""
     authorizer = ctx.services.authorizer
     if transactional_id is not None:
         authorizer.require(ctx, Operation.WRITE, Kind.TRANSACTIONAL_ID, transactional_id)
@@ -43,12 +43,4 @@ def failure(_: InitProducerIdRequest, error: KafkaError) -> InitProducerIdRespon
     return InitProducerIdResponse(error_code=error.code, producer_id=NONE, producer_epoch=NONE)
 
 
-API = Api(
-    key=22,
-    name="InitProducerId",
-    versions=Versions(0, 5),
-    request=InitProducerIdRequest,
-    response=InitProducerIdResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(InitProducerIdRequest, InitProducerIdResponse, handle, failure)

@@ -1,7 +1,7 @@
-"""JoinGroup (key 11, v0-9): become a member of a classic group; answered when the group's next generation begins.
+"""JoinGroup: become a member of a classic group; answered when the group's next generation begins.
 
-v4+ without a member id is answered MEMBER_ID_REQUIRED with an id to come back with. Only the leader is told the members.
-v9+ may tell a static leader that returns to skip the assignment. v0 has one time-out for session and rebalance.
+v4+ without a member id gets MEMBER_ID_REQUIRED with the id to rejoin with. Only the leader gets the list of members. v9+ may
+have a static leader that returns skip the assignment. v0 has one timeout for session and rebalance.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from kompat.errors import KafkaError
 from kompat.groups.machine.messages import NO_GENERATION, UNKNOWN_MEMBER_ID, JoinRequest
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.groups import client_of
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.groups import client_of
 from kompat.protocol.messages import JoinGroupRequest, JoinGroupResponse
 from kompat.security.acls import Kind, Operation
 
@@ -65,12 +65,4 @@ def failure(_: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:
     )
 
 
-API = Api(
-    key=11,
-    name="JoinGroup",
-    versions=Versions(0, 9),
-    request=JoinGroupRequest,
-    response=JoinGroupResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(JoinGroupRequest, JoinGroupResponse, handle, failure)

@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13, v0-5): take members out of a classic group.
+"""LeaveGroup: take members out of a classic group.
 
 v3+ carries many, each answered on its own; an administrator may name a static member by its instance id alone. Below,
 the one member's error is the request's.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import LeavingMember
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
 from kompat.security.acls import Kind, Operation
 
@@ -40,13 +40,10 @@ def failure(_: LeaveGroupRequest, error: KafkaError) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=error.code, members=[])
 
 
-API = Api(
-    key=13,
-    name="LeaveGroup",
-    versions=Versions(0, 5),
-    request=LeaveGroupRequest,
-    response=LeaveGroupResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    handle,
+    failure,
     parts=(Cut("members", "members"),),
 )

@@ -1,6 +1,6 @@
-"""ListConfigResources (key 74, v0-1): the names of everything that has, or may have, settings.
+"""ListConfigResources: the names of everything that has, or may have, settings.
 
-v0 was ListClientMetricsResources and knows no other type; v1 with no types asks for all of them.
+v0 was ListClientMetricsResources and has no other type; in v1 an empty list means all types.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kompat.cluster.state import ResourceType
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.addresses import brokers
-from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.support.addresses import brokers
+from kompat.handlers.support.base import Context, Handler
 from kompat.protocol.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kompat.security.acls import Kind, Operation
-from kompat.slices import sliced
 
 Found: TypeAlias = ListConfigResourcesResponse.ConfigResource
 
@@ -42,12 +42,4 @@ def failure(_: ListConfigResourcesRequest, error: KafkaError) -> ListConfigResou
     return ListConfigResourcesResponse(error_code=error.code, config_resources=[])
 
 
-API = Api(
-    key=74,
-    name="ListConfigResources",
-    versions=Versions(0, 1),
-    request=ListConfigResourcesRequest,
-    response=ListConfigResourcesResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(ListConfigResourcesRequest, ListConfigResourcesResponse, handle, failure)

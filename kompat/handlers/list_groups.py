@@ -1,12 +1,12 @@
-"""ListGroups (key 16, v0-5): all groups, or those in some states (v4+) or of some types (v5)."""
+"""ListGroups: all groups, or those in some states (v4+) or of some types (v5)."""
 
 from __future__ import annotations
 
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.support.base import Context, Handler
 from kompat.protocol.messages import ListGroupsRequest, ListGroupsResponse
 from kompat.security.acls import Kind, Operation
-from kompat.slices import sliced
 
 
 async def handle(ctx: Context, req: ListGroupsRequest) -> ListGroupsResponse:
@@ -32,12 +32,4 @@ def failure(_: ListGroupsRequest, error: KafkaError) -> ListGroupsResponse:
     return ListGroupsResponse(error_code=error.code, groups=[])
 
 
-API = Api(
-    key=16,
-    name="ListGroups",
-    versions=Versions(0, 5),
-    request=ListGroupsRequest,
-    response=ListGroupsResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(ListGroupsRequest, ListGroupsResponse, handle, failure)

@@ -1,29 +1,27 @@
-"""ListOffsets (key 2, v1-11): the offset at a moment, or at one of the places that have a name.
+"""ListOffsets: the offset at a timestamp, or at a named position.
 
-Negative timestamps name places: latest, earliest, the record with the highest timestamp (v7+), earliest on local disk
+Negative timestamps name positions: latest, earliest, the record with the highest timestamp (v7+), earliest on local disk
 (v8+), latest in tiered storage (v9+), earliest not yet uploaded (v11+). All data is local, so the fourth is the earliest
-and the last two do not exist. Nothing beyond what the reader may see is told: the high watermark, or with
-`isolation_level` 1 the last stable offset. "Nothing found" is offset -1 without an error. A consumer that asks for the latest
-may never read past it, so what is held back for those who ask is released before.
+and the last two do not exist. Offsets end where the reader's view ends: at the high watermark, or with
+`isolation_level` 1 at the last stable offset. "Nothing found" is offset -1 without an error. A consumer that requests the latest
+offset may never read past it, so records that an extension holds back are released before.
 A partition that a topic names twice is INVALID_REQUEST, and answered once.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Mapping
 from enum import IntEnum
-from types import CoroutineType
 from typing import NamedTuple, TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import partitions
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.parts import Cut
+from kompat.handlers.support import partitions
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.parts import Cut
 from kompat.log.partition import FoundOffset, Isolation, Partition
 from kompat.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
 from kompat.security.acls import Kind, Operation
-from kompat.types import LeaderEpoch, Millis, Offset
+from kompat.types import Millis
 
 
 class Place(IntEnum):
@@ -37,7 +35,7 @@ class Place(IntEnum):
     EARLIEST_PENDING_UPLOAD = -6
 
 
-FIRST_VERSION = {
+FIRST_VERSION: Mapping[int, int] = {
     Place.LATEST: 1,
     Place.EARLIEST: 1,
     Place.MAX_TIMESTAMP: 7,
@@ -46,130 +44,120 @@ FIRST_VERSION = {
     Place.EARLIEST_PENDING_UPLOAD: 11,
 }
 NEVER = 1 << 15
-UNKNOWN = -1
 CONSUMER = -1  # as a replica's id
 ISOLATIONS = {int(level): level for level in Isolation}
-ONCE: Mapping[int, int] = {}
-NOTHING = FoundOffset(Offset(UNKNOWN), Millis(UNKNOWN), LeaderEpoch(UNKNOWN))
 
-Asked: TypeAlias = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
+TopicRequest: TypeAlias = ListOffsetsRequest.ListOffsetsTopic
+PartitionRequest: TypeAlias = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
 TopicAnswer: TypeAlias = ListOffsetsResponse.ListOffsetsTopicResponse
 PartitionAnswer: TypeAlias = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse
-Found: TypeAlias = list[tuple[str, list[PartitionAnswer | Awaitable[PartitionAnswer]]]]
 
 
-class _Reader(NamedTuple):
+class Reader(NamedTuple):
     isolation: Isolation
     is_consumer: bool
 
 
+class Search(NamedTuple):
+    """An offset that the log has to be read for, and the answer that it goes into."""
+
+    partition: Partition
+    timestamp: int
+    answer: PartitionAnswer
+
+
 def handle(ctx: Context, req: ListOffsetsRequest) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    """Answered at once where nothing has to be looked for: Spark asks twice for every 500 records that it reads."""
+    """Answered at once where no log has to be read: Spark sends two of these for every 500 records that it reads."""
     isolation = ISOLATIONS.get(req.isolation_level)
     if isolation is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    reader = _Reader(isolation, req.replica_id == CONSUMER)
-    is_complete = True
-    found = []
-    for topic in req.topics:
-        times = Counter(p.partition_index for p in topic.partitions) if len(topic.partitions) > 1 else ONCE
-        answers = {p.partition_index: _answer(ctx, reader, topic.name, p, times) for p in topic.partitions}
-        found.append((topic.name, list(answers.values())))
-        is_complete = is_complete and not any(isinstance(answer, CoroutineType) for answer in answers.values())
-    return _told(found) if is_complete else _waited_for(found)
+    reader = Reader(isolation, req.replica_id == CONSUMER)
+    searches: list[Search] = []
+    response = ListOffsetsResponse(topics=[_topic(ctx, reader, topic, searches) for topic in req.topics])
+    return _search_all(response, searches, isolation) if searches else response
 
 
-def _told(found: Found) -> ListOffsetsResponse:
-    return ListOffsetsResponse(topics=[TopicAnswer(name=name, partitions=answers) for name, answers in found])
+def _topic(ctx: Context, reader: Reader, topic: TopicRequest, searches: list[Search]) -> TopicAnswer:
+    answers: dict[int, PartitionAnswer] = {}
+    for requested in topic.partitions:
+        is_duplicate = requested.partition_index in answers
+        answer = answers[requested.partition_index] = PartitionAnswer(partition_index=requested.partition_index)
+        try:
+            partition = _find(ctx, topic.name, requested, is_duplicate=is_duplicate)
+        except KafkaError as error:
+            answer.error_code = error.code
+            continue
+        if not _answer_at_once(partition, requested.timestamp, reader, answer):
+            searches.append(Search(partition, requested.timestamp, answer))
+    return TopicAnswer(name=topic.name, partitions=list(answers.values()))
 
 
-async def _waited_for(found: Found) -> ListOffsetsResponse:
-    for _, answers in found:
-        for position, answer in enumerate(answers):
-            if isinstance(answer, CoroutineType):
-                answers[position] = await answer
-    return _told(found)
-
-
-def _answer(
-    ctx: Context, reader: _Reader, topic: str, asked: Asked, times: Mapping[int, int]
-) -> PartitionAnswer | Awaitable[PartitionAnswer]:
-    try:
-        ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.TOPIC, topic)
-        _check(asked, ctx.api_version, times)
-        partition = partitions.find(ctx, topic, asked.partition_index, asked.current_leader_epoch)
-    except KafkaError as error:
-        return _failed(asked.partition_index, error)
-    if asked.timestamp == Place.LATEST and (partition.demand is None or not reader.is_consumer):
-        return _found(asked.partition_index, partition.latest(reader.isolation))
-    if asked.timestamp == Place.EARLIEST:
-        return _found(asked.partition_index, partition.earliest())
-    return _looked_for(partition, asked, reader)
-
-
-async def _looked_for(partition: Partition, asked: Asked, reader: _Reader) -> PartitionAnswer:
-    try:
-        if asked.timestamp == Place.LATEST and partition.demand is not None:
-            await partition.demand.settle().wait()
-        return _found(asked.partition_index, await _look_up(partition, asked.timestamp, reader.isolation))
-    except KafkaError as error:
-        return _failed(asked.partition_index, error)
-
-
-def _found(index: int, found: FoundOffset) -> PartitionAnswer:
-    return PartitionAnswer(
-        partition_index=index,
-        error_code=ErrorCode.NONE,
-        timestamp=found.timestamp,
-        offset=found.offset,
-        leader_epoch=found.leader_epoch,
-    )
-
-
-def _check(asked: Asked, version: int, times: Mapping[int, int]) -> None:
-    if times.get(asked.partition_index, 1) > 1:
+def _find(ctx: Context, topic: str, requested: PartitionRequest, *, is_duplicate: bool) -> Partition:
+    ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.TOPIC, topic)
+    if is_duplicate:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    if asked.timestamp < 0 and version < FIRST_VERSION.get(asked.timestamp, NEVER):
+    if requested.timestamp < 0 and ctx.api_version < FIRST_VERSION.get(requested.timestamp, NEVER):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    return partitions.find(ctx, topic, requested.partition_index, requested.current_leader_epoch)
 
 
-async def _look_up(partition: Partition, timestamp: int, isolation: Isolation) -> FoundOffset:
-    found: FoundOffset | None
-    if timestamp == Place.LATEST:
-        found = partition.latest(isolation)
+def _answer_at_once(partition: Partition, timestamp: int, reader: Reader, answer: PartitionAnswer) -> bool:
+    """Whether that is possible: the log does not have to be read, and no record be released."""
+    if timestamp == Place.LATEST and (partition.fetch_listener is None or not reader.is_consumer):
+        _fill(answer, partition.latest(reader.isolation))
     elif timestamp in (Place.EARLIEST, Place.EARLIEST_LOCAL):
-        found = partition.earliest()
-    elif timestamp == Place.MAX_TIMESTAMP:
-        found = await partition.max_timestamp_offset(isolation)
-    elif timestamp in (Place.LATEST_TIERED, Place.EARLIEST_PENDING_UPLOAD):
-        found = None
+        _fill(answer, partition.earliest())
     else:
-        found = await partition.offset_for_time(Millis(timestamp), isolation)
-    return found or NOTHING
+        return timestamp in (Place.LATEST_TIERED, Place.EARLIEST_PENDING_UPLOAD)  # there is none
+    return True
 
 
-def _failed(index: int, error: KafkaError) -> PartitionAnswer:
-    return PartitionAnswer(
-        partition_index=index, error_code=error.code, timestamp=UNKNOWN, offset=UNKNOWN, leader_epoch=UNKNOWN
-    )
+async def _search_all(
+    response: ListOffsetsResponse, searches: list[Search], isolation: Isolation
+) -> ListOffsetsResponse:
+    for partition, timestamp, answer in searches:
+        try:
+            _fill(answer, await _search(partition, timestamp, isolation))
+        except KafkaError as error:
+            answer.error_code = error.code
+    return response
+
+
+async def _search(partition: Partition, timestamp: int, isolation: Isolation) -> FoundOffset | None:
+    if timestamp == Place.LATEST:
+        if partition.fetch_listener is not None:
+            await partition.fetch_listener.release_all()
+        return partition.latest(isolation)
+    if timestamp == Place.MAX_TIMESTAMP:
+        return await partition.max_timestamp_offset(isolation)
+    return await partition.offset_for_time(Millis(timestamp), isolation)
+
+
+def _fill(answer: PartitionAnswer, found: FoundOffset | None) -> None:
+    """Fields without a value are -1."""
+    if found is not None:
+        answer.timestamp, answer.offset, answer.leader_epoch = found.timestamp, found.offset, found.leader_epoch
 
 
 def failure(req: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
-            TopicAnswer(name=t.name, partitions=[_failed(p.partition_index, error) for p in t.partitions])
-            for t in req.topics
+            TopicAnswer(
+                name=topic.name,
+                partitions=[
+                    PartitionAnswer(partition_index=each.partition_index, error_code=error.code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in req.topics
         ]
     )
 
 
-API = Api(
-    key=2,
-    name="ListOffsets",
-    versions=Versions(1, 11),
-    request=ListOffsetsRequest,
-    response=ListOffsetsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "topics", Cut("partitions", "partitions", key=lambda each: each.partition_index)),),
 )

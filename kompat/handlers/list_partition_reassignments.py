@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46, v0): partitions whose replicas are moving, of some topics or of all (null).
+"""ListPartitionReassignments: partitions whose replicas are moving, of some topics or of all (null).
 
 Topics that do not exist, and partitions that stay where they are, are left out, as in Kafka.
 """
@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from kompat.cluster.state import PartitionState
+from kompat.common.slices import sliced
 from kompat.errors import KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from kompat.security.acls import Kind, Operation
-from kompat.slices import sliced
 
 TopicAnswer: TypeAlias = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 PartitionAnswer: TypeAlias = ListPartitionReassignmentsResponse.OngoingTopicReassignment.OngoingPartitionReassignment
@@ -23,7 +23,7 @@ PartitionAnswer: TypeAlias = ListPartitionReassignmentsResponse.OngoingTopicReas
 
 async def handle(ctx: Context, req: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
     ctx.services.authorizer.require(ctx, Operation.DESCRIBE, Kind.CLUSTER)
-    found = [(name, [p for p in asked if p.is_moving]) async for name, asked in sliced(_asked(ctx, req))]
+    found = [(name, [p for p in requested if p.is_moving]) async for name, requested in sliced(_requested(ctx, req))]
     return ListPartitionReassignmentsResponse(
         error_message=None,
         topics=[
@@ -34,16 +34,16 @@ async def handle(ctx: Context, req: ListPartitionReassignmentsRequest) -> ListPa
     )
 
 
-def _asked(ctx: Context, req: ListPartitionReassignmentsRequest) -> Iterable[tuple[str, Iterable[PartitionState]]]:
+def _requested(ctx: Context, req: ListPartitionReassignmentsRequest) -> Iterable[tuple[str, Iterable[PartitionState]]]:
     cluster = ctx.services.cluster
     if req.topics is None:
         return [(topic.name, topic.partitions) for topic in cluster.topics()]
     found = []
-    for asked in req.topics:
-        topic = cluster.topic(asked.name)
+    for requested in req.topics:
+        topic = cluster.topic(requested.name)
         if topic is not None:
             known = range(len(topic.partitions))
-            found.append((topic.name, [topic.partitions[i] for i in asked.partition_indexes if i in known]))
+            found.append((topic.name, [topic.partitions[i] for i in requested.partition_indexes if i in known]))
     return found
 
 
@@ -60,13 +60,10 @@ def failure(_: ListPartitionReassignmentsRequest, error: KafkaError) -> ListPart
     return ListPartitionReassignmentsResponse(error_code=error.code, error_message=describe(error), topics=[])
 
 
-API = Api(
-    key=46,
-    name="ListPartitionReassignments",
-    versions=Versions(0, 0),
-    request=ListPartitionReassignmentsRequest,
-    response=ListPartitionReassignmentsResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "topics"),),
 )

@@ -1,4 +1,4 @@
-"""ListTransactions (key 66, v0-2): transactional ids by state, producer id, age (v1+) and pattern (v2).
+"""ListTransactions: transactional ids by state, producer id, age (v1+) and pattern (v2).
 
 States that are no states are named in the answer and filter nothing. An id without a transaction is older than any age,
 as in Kafka. A pattern is a regular expression that the whole id has to match; one that is none is answered
@@ -7,12 +7,12 @@ INVALID_REGULAR_EXPRESSION.
 
 from __future__ import annotations
 
+from kompat._native import NamePattern
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.patterns import Pattern
+from kompat.handlers.support.base import Context, Handler
 from kompat.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
 from kompat.security.acls import Kind, Operation
-from kompat.slices import sliced
 from kompat.txn.state import State, Transaction
 from kompat.types import Millis
 
@@ -47,11 +47,11 @@ def _is_visible(ctx: Context, transactional_id: str) -> bool:
     return ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TRANSACTIONAL_ID, transactional_id)
 
 
-def _pattern(text: str | None) -> Pattern | None:
+def _pattern(text: str | None) -> NamePattern | None:
     if not text:
         return None
     try:
-        return Pattern(text)
+        return NamePattern(text)
     except ValueError as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{text!r} is no regular expression: {error}") from error
 
@@ -61,7 +61,7 @@ def _matches(
     req: ListTransactionsRequest,
     states: set[str],
     producers: set[int],
-    pattern: Pattern | None,
+    pattern: NamePattern | None,
     now: Millis,
 ) -> bool:
     return (
@@ -76,12 +76,4 @@ def failure(_: ListTransactionsRequest, error: KafkaError) -> ListTransactionsRe
     return ListTransactionsResponse(error_code=error.code, unknown_state_filters=[], transaction_states=[])
 
 
-API = Api(
-    key=66,
-    name="ListTransactions",
-    versions=Versions(0, 2),
-    request=ListTransactionsRequest,
-    response=ListTransactionsResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(ListTransactionsRequest, ListTransactionsResponse, handle, failure)

@@ -1,12 +1,12 @@
-"""OffsetDelete (key 47, v0): forget a group's offsets for topics that it is not subscribed to."""
+"""OffsetDelete: forget a group's offsets for topics that it is not subscribed to."""
 
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import FetchedTopic
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.groups import NamedTopic, judged
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.offset_topics import RequestedTopic, errors_by_topic
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from kompat.security.acls import Kind, Operation
 
@@ -16,21 +16,21 @@ PartitionAnswer = TopicAnswer.OffsetDeleteResponsePartition
 
 async def handle(ctx: Context, req: OffsetDeleteRequest) -> OffsetDeleteResponse:
     ctx.services.authorizer.require(ctx, Operation.DELETE, Kind.GROUP, req.group_id)
-    named = [NamedTopic(ctx, topic) for topic in req.topics]
+    topics = [RequestedTopic(ctx, each.name, each.partitions) for each in req.topics]
     wanted = [
-        FetchedTopic(name=each.asked.name, partitions=tuple(p.partition_index for p in each.existing))
-        for each in named
-        if each.existing
+        FetchedTopic(name=topic.topic.name, partitions=tuple(each.partition_index for each in topic.existing))
+        for topic in topics
+        if topic.topic is not None and topic.existing
     ]
-    outcome = await ctx.services.groups.delete_offsets(req.group_id, wanted)
+    errors = errors_by_topic(topics, await ctx.services.groups.delete_offsets(req.group_id, wanted))
     return OffsetDeleteResponse(
         error_code=ErrorCode.NONE,
         topics=[
             TopicAnswer(
-                name=each.asked.name,
-                partitions=[PartitionAnswer(partition_index=index, error_code=code) for index, code in partitions],
+                name=topic.name,
+                partitions=[PartitionAnswer(partition_index=index, error_code=code) for index, code in codes],
             )
-            for each, partitions in judged(named, outcome)
+            for topic, codes in zip(req.topics, errors, strict=True)
         ],
     )
 
@@ -39,13 +39,10 @@ def failure(_: OffsetDeleteRequest, error: KafkaError) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=error.code, topics=[])
 
 
-API = Api(
-    key=47,
-    name="OffsetDelete",
-    versions=Versions(0, 0),
-    request=OffsetDeleteRequest,
-    response=OffsetDeleteResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "topics", Cut("partitions", "partitions")),),
 )

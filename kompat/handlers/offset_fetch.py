@@ -1,7 +1,7 @@
-"""OffsetFetch (key 9, v1-10): how far groups have read.
+"""OffsetFetch: the committed offsets of groups.
 
-v8+ asks for many groups at once, each answered by itself. Null topics (v2+) ask for all that the group has; what is not
-known is offset -1 without an error. v7+ may insist on stable offsets: UNSTABLE_OFFSET_COMMIT where a transaction is about
+v8+ has many groups, each answered by itself. Null topics (v2+) mean all that the group has; an unknown one
+has offset -1 without an error. v7+ may insist on stable offsets: UNSTABLE_OFFSET_COMMIT where a transaction is about
 to change one. v9+ checks the epoch of a consumer group's member. v10 names topics by id.
 A group's own error stands at its partitions in v1, at the top in v2-7, and with the group in v8+.
 """
@@ -11,25 +11,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 from uuid import UUID
 
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import FetchedOffset, FetchedTopic, FetchRequest, TopicOffsets
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import OffsetFetchRequest, OffsetFetchResponse
 from kompat.security.acls import Kind, Operation
-from kompat.slices import sliced
+from kompat.types import ZERO_UUID
 
 FIRST_VERSION_WITH_TOP_LEVEL_ERROR = 2
 FIRST_VERSION_WITH_MANY_GROUPS = 8
 FIRST_VERSION_WITH_IDS = 10
 OFFSETS_AT_A_TIME = 200
 
-AskedGroup: TypeAlias = OffsetFetchRequest.OffsetFetchRequestGroup
-AskedTopic: TypeAlias = OffsetFetchRequest.OffsetFetchRequestGroup.OffsetFetchRequestTopics
+RequestedGroup: TypeAlias = OffsetFetchRequest.OffsetFetchRequestGroup
+RequestedTopic: TypeAlias = OffsetFetchRequest.OffsetFetchRequestGroup.OffsetFetchRequestTopics
 # v1-7 have one group and its own structs, v8+ the others.
+OldRequestedTopic: TypeAlias = OffsetFetchRequest.OffsetFetchRequestTopic
 OldTopic: TypeAlias = OffsetFetchResponse.OffsetFetchResponseTopic
 OldPartition: TypeAlias = OffsetFetchResponse.OffsetFetchResponseTopic.OffsetFetchResponsePartition
 Group: TypeAlias = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -37,6 +39,8 @@ Topic: TypeAlias = OffsetFetchResponse.OffsetFetchResponseGroup.OffsetFetchRespo
 Partition: TypeAlias = (
     OffsetFetchResponse.OffsetFetchResponseGroup.OffsetFetchResponseTopics.OffsetFetchResponsePartitions
 )
+
+P = TypeVar("P", OldPartition, Partition)
 
 
 async def handle(ctx: Context, req: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -63,8 +67,8 @@ async def handle(ctx: Context, req: OffsetFetchRequest) -> OffsetFetchResponse:
         return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=seen)
     found = iter(fetched)
     topics = [
-        _old_topic(_failed(asked.name, asked, each) if isinstance(each, ErrorCode) else next(found))
-        for each, asked in zip(wanted, req.topics, strict=True)
+        _old_topic(_failed(requested.name, requested, each) if isinstance(each, ErrorCode) else next(found))
+        for each, requested in zip(wanted, req.topics or (), strict=True)
     ]
     return OffsetFetchResponse(error_code=ErrorCode.NONE, topics=topics)
 
@@ -93,14 +97,14 @@ def _at_a_time(topics: Iterable[FetchedTopic]) -> Iterator[tuple[FetchedTopic, .
         yield tuple(some)
 
 
-Wanted = Sequence[FetchedTopic | ErrorCode]  # or why its offsets are not told
+Wanted = Sequence[FetchedTopic | ErrorCode]  # or the error in place of its offsets
 
 
 def _known(wanted: Wanted | None) -> tuple[FetchedTopic, ...] | None:
     return None if wanted is None else tuple(each for each in wanted if isinstance(each, FetchedTopic))
 
 
-def _by_name(ctx: Context, topic: OffsetFetchRequest.OffsetFetchRequestTopic) -> FetchedTopic | ErrorCode:
+def _by_name(ctx: Context, topic: OldRequestedTopic | RequestedTopic) -> FetchedTopic | ErrorCode:
     if not _is_visible(ctx, topic.name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return FetchedTopic(name=topic.name, partitions=tuple(topic.partition_indexes))
@@ -110,8 +114,8 @@ def _is_visible(ctx: Context, name: str) -> bool:
     return ctx.services.authorizer.allows(ctx, Operation.DESCRIBE, Kind.TOPIC, name)
 
 
-def _failed(name: str, asked: Any, code: ErrorCode) -> TopicOffsets:
-    partitions = tuple(FetchedOffset(partition=index, error=code) for index in asked.partition_indexes)
+def _failed(name: str, requested: OldRequestedTopic | RequestedTopic, code: ErrorCode) -> TopicOffsets:
+    partitions = tuple(FetchedOffset(partition=index, error=code) for index in requested.partition_indexes)
     return TopicOffsets(name=name, partitions=partitions)
 
 
@@ -119,7 +123,7 @@ def _old_topic(topic: TopicOffsets) -> OldTopic:
     return OldTopic(name=topic.name, partitions=[_partition(OldPartition, each) for each in topic.partitions])
 
 
-def _partition(kind: type[Any], offset: FetchedOffset) -> Any:
+def _partition(kind: type[P], offset: FetchedOffset) -> P:
     return kind(
         partition_index=offset.partition,
         committed_offset=offset.offset,
@@ -130,7 +134,7 @@ def _partition(kind: type[Any], offset: FetchedOffset) -> Any:
 
 
 # -- many groups -------------------------------------------------------------------------------------------------------
-async def _group(ctx: Context, group: AskedGroup, require_stable: bool) -> Group:
+async def _group(ctx: Context, group: RequestedGroup, require_stable: bool) -> Group:
     by_id = ctx.api_version >= FIRST_VERSION_WITH_IDS
     wanted = None
     if group.topics is not None:
@@ -154,14 +158,17 @@ async def _group(ctx: Context, group: AskedGroup, require_stable: bool) -> Group
     else:
         found = iter(fetched)
         topics = [
-            _topic(_failed(asked.name, asked, each) if isinstance(each, ErrorCode) else next(found), asked.topic_id)
-            for each, asked in zip(wanted, group.topics, strict=True)
+            _topic(
+                _failed(requested.name, requested, each) if isinstance(each, ErrorCode) else next(found),
+                requested.topic_id,
+            )
+            for each, requested in zip(wanted, group.topics or (), strict=True)
         ]
     return Group(group_id=group.group_id, topics=topics, error_code=ErrorCode.NONE)
 
 
-def _by_id(ctx: Context, topic: AskedTopic) -> FetchedTopic | ErrorCode:
-    known = ctx.services.cluster.topic_by_id(topic.topic_id)
+def _by_id(ctx: Context, topic: RequestedTopic) -> FetchedTopic | ErrorCode:
+    known = ctx.services.cluster.topic_by_id(topic.topic_id or ZERO_UUID)
     if known is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if not _is_visible(ctx, known.name):
@@ -170,7 +177,7 @@ def _by_id(ctx: Context, topic: AskedTopic) -> FetchedTopic | ErrorCode:
 
 
 async def _all_topics(ctx: Context, fetched: Sequence[TopicOffsets], by_id: bool) -> list[Topic]:
-    """A topic that has no id any more cannot be named to those who only know ids."""
+    """A topic that has no id any more cannot be returned where topics are named by id."""
     topics = []
     async for each in sliced(fetched):
         known = ctx.services.cluster.topic(each.name) if by_id else None
@@ -193,14 +200,11 @@ def failure(req: OffsetFetchRequest, error: KafkaError) -> OffsetFetchResponse:
     )
 
 
-API = Api(
-    key=9,
-    name="OffsetFetch",
-    versions=Versions(1, 10),
-    request=OffsetFetchRequest,
-    response=OffsetFetchResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    handle,
+    failure,
     parts=(
         Cut("groups", "groups", Cut("topics", "topics", Cut("partition_indexes", "partitions"))),
         Cut("topics", "topics", Cut("partition_indexes", "partitions")),

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (key 23, v2-4): where a leader's epoch ends, for consumers that check their position.
+"""OffsetForLeaderEpoch: where a leader's epoch ends, for consumers that check their position.
 
-An epoch that the log does not know has no end: epoch and offset are -1, without an error.
+For an epoch that is not in the log, epoch and offset are -1, without an error.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import partitions
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.parts import Cut
+from kompat.handlers.support import partitions
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kompat.security.acls import Kind, Operation
 
@@ -28,15 +28,15 @@ def handle(ctx: Context, req: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpo
 
 
 def _end(
-    ctx: Context, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
+    ctx: Context, topic: str, requested: OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
 ) -> PartitionAnswer:
     try:
         _need_topic(ctx, topic)
-        partition = partitions.find(ctx, topic, asked.partition, asked.current_leader_epoch)
+        partition = partitions.find(ctx, topic, requested.partition, requested.current_leader_epoch)
     except KafkaError as error:
-        return _failed(asked.partition, error)
-    epoch, end = partition.end_offset_for_epoch(asked.leader_epoch)
-    return PartitionAnswer(error_code=ErrorCode.NONE, partition=asked.partition, leader_epoch=epoch, end_offset=end)
+        return _failed(requested.partition, error)
+    epoch, end = partition.end_offset_for_epoch(requested.leader_epoch)
+    return PartitionAnswer(error_code=ErrorCode.NONE, partition=requested.partition, leader_epoch=epoch, end_offset=end)
 
 
 def _need_topic(ctx: Context, topic: str) -> None:
@@ -58,13 +58,10 @@ def failure(req: OffsetForLeaderEpochRequest, error: KafkaError) -> OffsetForLea
     )
 
 
-API = Api(
-    key=23,
-    name="OffsetForLeaderEpoch",
-    versions=Versions(2, 4),
-    request=OffsetForLeaderEpochRequest,
-    response=OffsetForLeaderEpochResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "topics", Cut("partitions", "partitions")),),
 )

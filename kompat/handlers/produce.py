@@ -1,9 +1,9 @@
-"""Produce (key 0, v3-13): append record batches to partitions, answer when they are committed.
+"""Produce: append record batches to partitions, answer when they are committed.
 
 Advertised from v0, because old librdkafka turns compression off where the range does not include 0; v0-2 are answered
-UNSUPPORTED_VERSION. acks=0 gets no answer, and an error then closes the connection: it is the only way to tell.
-Every partition is judged by itself; the answer waits for all of them. acks=all waits for a majority of the replicas, at most
-for the request's time-out; acks=1 for this broker's log. Who came to the wrong broker is told the right one (v10+).
+UNSUPPORTED_VERSION. acks=0 gets no response, and an error then closes the connection: it is the only way to report it.
+Every partition is checked by itself; the response waits for all of them. acks=all waits for a majority of the replicas, at most
+for the request's timeout; acks=1 for this broker's log. A broker that does not lead returns the current leader (v10+).
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kompat.common.promise import Promise
+from kompat.common.slices import Slice, sliced
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import leadership
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.later import Later
-from kompat.handlers.produce_order import refusal
-from kompat.handlers.produce_reply import ALL, UNKNOWN_OFFSET, Reply, refused_partition
-from kompat.handlers.transactional_produce import Guard, admit, is_part
-from kompat.log.intake import Costly, Prepared
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.partitions import hosted
+from kompat.handlers.support.produce_order import refusal
+from kompat.handlers.support.produce_reply import ALL, UNKNOWN_OFFSET, Reply, refused_partition
+from kompat.handlers.support.transactional_produce import Guard, admit, is_part
+from kompat.log.interceptor import Costly, Prepared
 from kompat.log.partition import Origin, Partition
+from kompat.protocol.batch import CODEC_MASK, FLAGS_AT, TRANSACTIONAL
 from kompat.protocol.produce import (
     PartitionData,
     PartitionResponse,
@@ -34,13 +36,10 @@ from kompat.protocol.produce import (
 )
 from kompat.protocol.records import HEADER_SIZE, read_header
 from kompat.security.acls import Kind, Operation
-from kompat.slices import Slice, sliced
 from kompat.types import ZERO_UUID
 
 VALID_ACKS = (-1, 0, 1)
-# In a batch's header, so that these need not be read from it twice: the lower byte of its attributes.
-ATTRIBUTES_AT = 22
-TRANSACTIONAL, CODEC, ZSTD = 0x10, 0x07, 4
+ZSTD = 4
 FIRST_VERSION_WITH_ZSTD = 7
 
 Refused = Mapping[tuple[str, UUID, int], KafkaError]  # by topic, its id, and partition
@@ -49,7 +48,7 @@ NOBODY: Refused = {}
 
 def handle(
     ctx: Context, req: ProduceRequest
-) -> Awaitable[ProduceResponse | None] | Later[ProduceResponse | None] | ProduceResponse | None:
+) -> Awaitable[ProduceResponse | None] | Promise[ProduceResponse | None] | ProduceResponse | None:
     denied = _denied(ctx, req) if ctx.services.authorizer.is_enabled else NOBODY
     if req.transactional_id is not None and not _is_admitted(ctx, req, req.transactional_id, denied):
         return _handle_in_turn(ctx, req, req.transactional_id, denied)
@@ -73,14 +72,14 @@ def _denied(ctx: Context, req: ProduceRequest) -> Refused:
 
 def _has_transactional(req: ProduceRequest) -> bool:
     return any(
-        data.records is not None and len(data.records) > ATTRIBUTES_AT and data.records[ATTRIBUTES_AT] & TRANSACTIONAL
+        data.records is not None and len(data.records) > FLAGS_AT and data.records[FLAGS_AT] & TRANSACTIONAL
         for topic in req.topic_data
         for data in topic.partition_data
     )
 
 
 def _is_admitted(ctx: Context, req: ProduceRequest, transactional_id: str, denied: Refused) -> bool:
-    """Nearly always: nobody has to be asked, so its batches go to the log at once, and others may follow them there."""
+    """The usual case: no coordinator is involved, so its batches are appended at once, and later requests may follow."""
     if denied or not ctx.services.produce_turns.is_free(transactional_id):
         return False
     logs = ctx.services.logs
@@ -96,7 +95,7 @@ def _is_admitted(ctx: Context, req: ProduceRequest, transactional_id: str, denie
 async def _handle_in_turn(
     ctx: Context, req: ProduceRequest, transactional_id: str, denied: Refused
 ) -> ProduceResponse | None:
-    """A transaction's batches, once the coordinator knows of their partitions."""
+    """Append a transaction's batches, once the coordinator has added their partitions."""
     async with ctx.services.produce_turns.of(transactional_id):
         refused = dict(denied)
         guards: dict[tuple[str, UUID, int], Guard] = {}
@@ -105,7 +104,7 @@ async def _handle_in_turn(
                 key = topic.name, topic.topic_id, data.index
                 try:
                     if data.records is not None and key not in denied:
-                        partition = _partition(ctx, topic, data.index)
+                        partition = hosted(ctx, topic.name, topic.topic_id, data.index)
                         partition.require_writable(Origin.CLIENT)  # before the transaction has it
                         guard = await _admitted(ctx, transactional_id, partition, data.records)
                         if guard is not None:
@@ -116,7 +115,7 @@ async def _handle_in_turn(
         reply = _append_all(ctx, req, refused)
         if isinstance(reply, Coroutine):
             return await reply
-    return await reply if isinstance(reply, Later) else reply
+    return await reply if isinstance(reply, Promise) else reply
 
 
 async def _admitted(ctx: Context, transactional_id: str, partition: Partition, records: memoryview) -> Guard | None:
@@ -128,7 +127,7 @@ async def _admitted(ctx: Context, transactional_id: str, partition: Partition, r
 
 def _append_all(
     ctx: Context, req: ProduceRequest, refused: Refused
-) -> Coroutine[Any, Any, ProduceResponse | None] | Later[ProduceResponse | None] | ProduceResponse | None:
+) -> Coroutine[Any, Any, ProduceResponse | None] | Promise[ProduceResponse | None] | ProduceResponse | None:
     reply = Reply(ctx, req)
     put_off: list[_PutOff] = []
     turn = Slice()
@@ -157,7 +156,7 @@ def _append_all(
 
 
 class _PutOff(NamedTuple):
-    """A batch that takes long, or comes behind those that did."""
+    """Append a batch that takes long, or that is behind such batches."""
 
     topic: TopicData
     data: PartitionData
@@ -170,10 +169,10 @@ class _PutOff(NamedTuple):
 def _guard(ctx: Context, topic: TopicData, data: PartitionData) -> Guard | None:
     """Its transaction may end meanwhile."""
     records = data.records
-    if records is None or len(records) < HEADER_SIZE or not records[ATTRIBUTES_AT] & TRANSACTIONAL:
+    if records is None or len(records) < HEADER_SIZE or not records[FLAGS_AT] & TRANSACTIONAL:
         return None
     with suppress(KafkaError):  # it is refused when its turn comes
-        return Guard(_partition(ctx, topic, data.index), read_header(records).producer_id)
+        return Guard(hosted(ctx, topic.name, topic.topic_id, data.index), read_header(records).producer_id)
     return None
 
 
@@ -194,7 +193,7 @@ async def _append_later(
                 each.responses[each.place] = response
                 break
     outcome = reply.when_committed()
-    return await outcome if isinstance(outcome, Later) else outcome
+    return await outcome if isinstance(outcome, Promise) else outcome
 
 
 async def _prepared(costly: Costly) -> Prepared | KafkaError:
@@ -217,7 +216,7 @@ def _append(
     log_start, partition = UNKNOWN_OFFSET, None
     try:
         records = _checked(ctx, req, data)
-        partition = _partition(ctx, topic, data.index)
+        partition = hosted(ctx, topic.name, topic.topic_id, data.index)
         log_start = partition.log_start_offset
         replica = partition.replica if req.acks == ALL else None
         if replica is not None:
@@ -226,18 +225,16 @@ def _append(
             guard.check()
         if isinstance(prepared, KafkaError):
             raise prepared
-        appended = partition.append(records, prepared=prepared, is_patient=True)
+        appended = partition.append(records, prepared=prepared, is_patient=True, client_id=ctx.client_id)
         if replica is not None:
-            appended.pending = replica.spread(appended.pending)
+            appended.pending = replica.when_in_min_isr(appended.pending)
         meter = partition.meter
         meter.bytes_in += len(records)
         meter.records_in += appended.last_offset - appended.base_offset + 1
-        if ctx.services.tracer.newest is not None:
-            ctx.services.tracer.sent_by(partition, ctx.client_id)
         return reply.started(topic, partition, records, appended)
     except KafkaError as error:
-        told = error if partition is None else refusal(partition, data.records, error)
-        return reply.refused(topic, data.index, told, log_start)
+        reported = error if partition is None else refusal(partition, data.records, error)
+        return reply.refused(topic, data.index, reported, log_start)
 
 
 def _checked(ctx: Context, req: ProduceRequest, data: PartitionData) -> memoryview:
@@ -247,26 +244,13 @@ def _checked(ctx: Context, req: ProduceRequest, data: PartitionData) -> memoryvi
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if records is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "the partition has no records")
-    if len(records) > ATTRIBUTES_AT:
-        attributes = records[ATTRIBUTES_AT]
+    if len(records) > FLAGS_AT:
+        attributes = records[FLAGS_AT]
         if attributes & TRANSACTIONAL and req.transactional_id is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if attributes & CODEC == ZSTD and ctx.api_version < FIRST_VERSION_WITH_ZSTD:
+        if attributes & CODEC_MASK == ZSTD and ctx.api_version < FIRST_VERSION_WITH_ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7")
     return records
-
-
-def _partition(ctx: Context, topic: TopicData, index: int) -> Partition:
-    logs = ctx.services.logs
-    by_name = topic.topic_id == ZERO_UUID
-    partition = logs.find(topic.name, index) if by_name else logs.find_by_id(topic.topic_id, index)
-    if partition is not None:
-        return partition
-    cluster = ctx.services.cluster
-    known = cluster.topic(topic.name) if by_name else cluster.topic_by_id(topic.topic_id)
-    if not by_name and known is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    raise leadership.wrong_broker(ctx, known, index)
 
 
 def failure(req: ProduceRequest, error: KafkaError) -> ProduceResponse:
@@ -278,15 +262,11 @@ def failure(req: ProduceRequest, error: KafkaError) -> ProduceResponse:
     )
 
 
-API = Api(
-    key=0,
-    name="Produce",
-    versions=Versions(3, 13),
-    advertised=Versions(0, 13),
-    request=ProduceRequest,
-    response=ProduceResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    ProduceRequest,
+    ProduceResponse,
+    handle,
+    failure,
     decode=decode_produce_request,
     encode=encode_produce_response,
 )

@@ -1,14 +1,14 @@
-"""PushTelemetry (key 72, v0): a client's metrics, as OpenTelemetry's MetricsData, compressed or not (KIP-714).
+"""PushTelemetry: a client's metrics, as OpenTelemetry's MetricsData, compressed or not (KIP-714).
 
-Refused are pushes of another subscription than the newest (UNKNOWN_SUBSCRIPTION_ID: ask again), those that come too early, are
-larger than `telemetry.max.bytes`, or cannot be read.
+A push is refused that has another subscription than the newest (UNKNOWN_SUBSCRIPTION_ID), comes too early, is larger than
+`telemetry.max.bytes`, or cannot be read.
 """
 
 from __future__ import annotations
 
 from kompat.errors import KafkaError
-from kompat.handlers.base import Api, Context, Versions
 from kompat.handlers.get_telemetry_subscriptions import facts
+from kompat.handlers.support.base import Context, Handler
 from kompat.protocol.messages import PushTelemetryRequest, PushTelemetryResponse
 from kompat.types import ZERO_UUID
 
@@ -29,12 +29,4 @@ def failure(_: PushTelemetryRequest, error: KafkaError) -> PushTelemetryResponse
     return PushTelemetryResponse(error_code=error.code)
 
 
-API = Api(
-    key=72,
-    name="PushTelemetry",
-    versions=Versions(0, 0),
-    request=PushTelemetryRequest,
-    response=PushTelemetryResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(PushTelemetryRequest, PushTelemetryResponse, handle, failure)

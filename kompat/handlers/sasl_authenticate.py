@@ -1,14 +1,14 @@
-"""SaslAuthenticate (key 36, v0-2): a client's messages of the mechanism that it has named, and the broker's.
+"""SaslAuthenticate: a client's messages of the mechanism that it has named, and the broker's.
 
-The last answer says for how long the login counts (v1+). Wrong credentials: SASL_AUTHENTICATION_FAILED after a while, and the
-connection is closed. Where nobody has to say who it is: ILLEGAL_SASL_STATE.
+The last response has the session lifetime (v1+). Wrong credentials get SASL_AUTHENTICATION_FAILED after a delay, and the
+connection is closed. On a listener without SASL: ILLEGAL_SASL_STATE.
 """
 
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
 from kompat.protocol.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
@@ -27,12 +27,4 @@ def failure(_: SaslAuthenticateRequest, error: KafkaError) -> SaslAuthenticateRe
     return SaslAuthenticateResponse(error_code=error.code, error_message=describe(error), auth_bytes=b"")
 
 
-API = Api(
-    key=36,
-    name="SaslAuthenticate",
-    versions=Versions(0, 2),
-    request=SaslAuthenticateRequest,
-    response=SaslAuthenticateResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(SaslAuthenticateRequest, SaslAuthenticateResponse, handle, failure)

@@ -1,13 +1,13 @@
-"""SaslHandshake (key 17, v0-1): by which mechanism a client will say who it is.
+"""SaslHandshake: the mechanism by which a client will authenticate.
 
-UNSUPPORTED_SASL_MECHANISM comes with those that are, and ends the connection. After v0 the client's messages come without
-request headers. Where nobody has to say who it is: ILLEGAL_SASL_STATE, and where a login has been renewed less than a second ago.
+UNSUPPORTED_SASL_MECHANISM is returned with the supported ones, and ends the connection. After v0 the client's messages have no
+request headers. On a listener without SASL: ILLEGAL_SASL_STATE, and where the last re-authentication is less than a second ago.
 """
 
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.support.base import Context, Handler
 from kompat.protocol.messages import SaslHandshakeRequest, SaslHandshakeResponse
 
 
@@ -26,12 +26,4 @@ def failure(_: SaslHandshakeRequest, error: KafkaError) -> SaslHandshakeResponse
     return SaslHandshakeResponse(error_code=error.code, mechanisms=[])
 
 
-API = Api(
-    key=17,
-    name="SaslHandshake",
-    versions=Versions(0, 1),
-    request=SaslHandshakeRequest,
-    response=SaslHandshakeResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(SaslHandshakeRequest, SaslHandshakeResponse, handle, failure)

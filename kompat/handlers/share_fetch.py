@@ -1,44 +1,55 @@
-"""ShareFetch (key 78, v1-2): records for a member of a share group, which holds them from then on.
+"""ShareFetch: acquire records for a member of a share group.
 
-What the member fetches is its session's; a request carries changes of it, and acknowledgements of what it was given
-before. Epoch 0 begins a session, -1 ends it and lets go of what the member holds. v2 may ask for no more than
-`max_records` (KIP-1206), and may renew locks, which fetches nothing: the answer must not wait (KIP-1222). Who came to the
-wrong broker is told the right one.
+The session has the partitions that the member fetches; a request has changes of them, and acknowledgements of records that were
+acquired before. Epoch 0 begins a session, -1 ends it and releases what the member holds. v2 may limit the records to
+`max_records` (KIP-1206), and may renew locks, which fetches nothing: the response must not wait (KIP-1222). A broker that does
+not lead returns the current leader.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+from kompat.common.promise import Promise, all_of
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import leadership
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
-from kompat.handlers.later import Later
-from kompat.handlers.share_requests import Acknowledging, check_member, leader_of, said, unknown
+from kompat.handlers.support import leadership
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
+from kompat.handlers.support.share_requests import (
+    Member,
+    acknowledge,
+    acknowledgement_batches,
+    check_member,
+    leader_of,
+    unknown,
+)
+from kompat.log.long_poll import LongPoll
 from kompat.protocol.messages import ShareFetchRequest
 from kompat.protocol.share_fetch import PartitionData, ShareFetchResponse, TopicData, encode_share_fetch_response
-from kompat.share.fetching import Fetching
+from kompat.share.fetching import DelayedShareFetch
 from kompat.share.machine.messages import AcquireMode
-from kompat.share.requests import FetchedPartition, FetchRequest, TopicIdPartition
+from kompat.share.requests import FetchedPartition, FetchRequest
 from kompat.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
-from kompat.types import ZERO_UUID
+from kompat.types import ZERO_UUID, LogId
+
+if TYPE_CHECKING:
+    from kompat.handlers.support.share_requests import Batches
 
 
-def handle(ctx: Context, req: ShareFetchRequest) -> Later[ShareFetchResponse] | ShareFetchResponse:
-    check_member(ctx, req.group_id, req.member_id)
+def handle(ctx: Context, req: ShareFetchRequest) -> Promise[ShareFetchResponse] | ShareFetchResponse:
+    member = check_member(ctx, req)
     _check_renewal(req)
     mode = _mode(req.share_acquire_mode)
-    acknowledged = said(req.topics)
+    acknowledged = acknowledgement_batches(req)
     try:
-        session = _session(ctx, req, has_acknowledgements=bool(acknowledged))
+        session = _session(ctx, req, member, has_acknowledgements=bool(acknowledged))
     except KafkaError as error:
         if error.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED:
             raise
-        return _Refusal(error, req.max_wait_ms)  # so that the client does not ask again at once
-    return _ShareFetch(ctx, req, session, acknowledged, mode).start()
+        return _Refusal(error, req.max_wait_ms).start()  # so that the client does not retry at once
+    return _ShareFetch(ctx, req, member, session, acknowledged, mode).start()
 
 
 def _check_renewal(req: ShareFetchRequest) -> None:
@@ -48,14 +59,14 @@ def _check_renewal(req: ShareFetchRequest) -> None:
         )
 
 
-def _session(ctx: Context, req: ShareFetchRequest, *, has_acknowledgements: bool) -> ShareSession:
+def _session(ctx: Context, req: ShareFetchRequest, member: Member, *, has_acknowledgements: bool) -> ShareSession:
     sessions = ctx.services.shares.sessions
     wanted = _partitions((topic.topic_id, [p.partition_index for p in topic.partitions]) for topic in req.topics)
     if req.share_session_epoch == INITIAL_EPOCH:
         if has_acknowledgements:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        return sessions.open(req.group_id, req.member_id, ctx.connection_id, wanted)
-    session = sessions.find(req.group_id, req.member_id)
+        return sessions.open(*member, ctx.connection_id, wanted)
+    session = sessions.find(*member)
     if req.share_session_epoch != FINAL_EPOCH:
         session.advance(req.share_session_epoch)
         forgotten = _partitions((topic.topic_id, topic.partitions) for topic in req.forgotten_topics_data)
@@ -63,39 +74,36 @@ def _session(ctx: Context, req: ShareFetchRequest, *, has_acknowledgements: bool
     return session
 
 
-def _partitions(topics: Iterable[tuple[Any, Sequence[int]]]) -> list[TopicIdPartition]:
-    return [TopicIdPartition(topic_id or ZERO_UUID, index) for topic_id, indices in topics for index in indices]
+def _partitions(topics: Iterable[tuple[UUID | None, Sequence[int]]]) -> list[LogId]:
+    return [LogId(topic_id or ZERO_UUID, index) for topic_id, indices in topics for index in indices]
 
 
-class _Refusal(Later[ShareFetchResponse]):
-    """An error that is told when the client's time is up."""
+class _Refusal(LongPoll[ShareFetchResponse]):
+    """An error that is returned after `max_wait_ms`."""
 
-    __slots__ = ("_refusal", "_timer")
+    __slots__ = ("_refusal",)
 
-    def __init__(self, error: KafkaError, wait_ms: int) -> None:
-        super().__init__()
+    def __init__(self, error: KafkaError, max_wait_ms: int) -> None:
+        super().__init__(max_wait_ms)
         self._refusal = error
-        self._timer = asyncio.get_running_loop().call_later(max(0, wait_ms) / 1000, self.hurry)
 
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    def hurry(self) -> None:
-        self._timer.cancel()
-        self.set_exception(self._refusal)
+    def try_complete(self) -> None:
+        if self.is_expired:
+            self.fail(self._refusal)
 
 
-class _ShareFetch(Later[ShareFetchResponse]):
+class _ShareFetch(Promise[ShareFetchResponse]):
     """One request: its acknowledgements and its fetch go side by side, the answer waits for both."""
 
-    __slots__ = ("_acknowledging", "_ctx", "_errors", "_fetching", "_is_final", "_is_incremental", "_session")
+    __slots__ = ("_acknowledged", "_ctx", "_errors", "_fetching", "_is_final", "_is_incremental", "_session")
 
     def __init__(
         self,
         ctx: Context,
         req: ShareFetchRequest,
+        member: Member,
         session: ShareSession,
-        acknowledged: dict[TopicIdPartition, Sequence[Any]],
+        acknowledged: dict[LogId, Batches],
         mode: AcquireMode,
     ) -> None:
         super().__init__()
@@ -105,12 +113,12 @@ class _ShareFetch(Later[ShareFetchResponse]):
         self._is_incremental = not self._is_final and req.share_session_epoch != INITIAL_EPOCH
         self._errors: list[FetchedPartition] = []
         # First of all: what it frees can be fetched.
-        self._acknowledging = Acknowledging(ctx, req.group_id, req.member_id, acknowledged, renew=req.is_renew_ack)
-        self._fetching: Fetching | None = None
+        self._acknowledged = acknowledge(ctx, member, acknowledged, renew=req.is_renew_ack)
+        self._fetching: DelayedShareFetch | None = None
         if not self._is_final and not req.is_renew_ack:
-            self._fetching = self._fetch(req, mode)
+            self._fetching = self._fetch(req, member, mode)
 
-    def _fetch(self, req: ShareFetchRequest, mode: AcquireMode) -> Fetching:
+    def _fetch(self, req: ShareFetchRequest, member: Member, mode: AcquireMode) -> DelayedShareFetch:
         wanted = []
         for partition in self._session.partitions:
             error = unknown(self._ctx, partition)
@@ -121,8 +129,8 @@ class _ShareFetch(Later[ShareFetchResponse]):
         first = req.share_session_epoch % len(wanted) if wanted else 0
         return self._ctx.services.shares.fetch(
             FetchRequest(
-                group_id=req.group_id,
-                member_id=req.member_id,
+                group_id=member.group_id,
+                member_id=member.member_id,
                 partitions=wanted[first:] + wanted[:first],
                 max_records=req.max_records,
                 batch_size=req.batch_size,
@@ -133,30 +141,31 @@ class _ShareFetch(Later[ShareFetchResponse]):
             )
         )
 
-    def start(self) -> Later[ShareFetchResponse] | ShareFetchResponse:
-        if self._is_ready():
-            return self._response()
-        self._acknowledging.when_done(self._one_ended)
+    def start(self) -> Promise[ShareFetchResponse] | ShareFetchResponse:
+        awaited: list[Promise[Any]] = [self._acknowledged]
         if self._fetching is not None:
-            self._fetching.add_done_callback(self._one_ended)
+            awaited.append(self._fetching)
+        both = all_of(awaited)
+        if both.is_done:
+            return self._response()
+        both.add_done_callback(self._answer)
         return self
 
-    def _is_ready(self) -> bool:
-        return self._acknowledging.is_done and (self._fetching is None or self._fetching.is_done)
-
-    def _one_ended(self, _: object = None) -> None:
-        if self._is_ready() and not self.is_done:
-            self.set_result(self._response())
+    def _answer(self, _: object) -> None:
+        try:
+            response = self._response()
+        except Exception as error:  # noqa: BLE001 - the dispatcher answers whatever it is, and logs it
+            self.fail(error)
+        else:
+            self.resolve(response)
 
     def cancel(self) -> None:
-        """The client is gone."""
         if self._fetching is not None:
             self._fetching.cancel()
 
-    def hurry(self) -> None:
-        """The broker is about to stop: answer now what would be answered later."""
-        if self._fetching is not None and not self._fetching.is_done:
-            self._fetching.hurry()
+    def complete_now(self) -> None:
+        if self._fetching is not None:
+            self._fetching.complete_now()
 
     # -- answering -------------------------------------------------------------------------------------------------
     def _response(self) -> ShareFetchResponse:
@@ -165,15 +174,15 @@ class _ShareFetch(Later[ShareFetchResponse]):
             shares.close_session(session.group_id, session.member_id)
         response = ShareFetchResponse()
         response.acquisition_lock_timeout_ms = shares.settings_of(session.group_id).lock_ms
-        partitions: dict[TopicIdPartition, PartitionData] = {}
-        found = self._fetching.result if self._fetching is not None else []
+        partitions: dict[LogId, PartitionData] = {}
+        found = self._fetching.result() if self._fetching is not None else []
         for fetched in (*found, *self._errors):
-            is_told = session.must_tell(
+            is_included = session.must_report(
                 fetched.partition, has_records=bool(fetched.acquired), has_failed=fetched.error is not None
             )
-            if is_told or not self._is_incremental:
+            if is_included or not self._is_incremental:
                 partitions[fetched.partition] = _answer(fetched)
-        for partition, error in self._acknowledging.errors.items():
+        for partition, error in self._acknowledged.result().items():
             data = partitions.setdefault(partition, PartitionData(partition.partition))
             if error is not None:
                 data.acknowledge_error_code = error.code
@@ -203,7 +212,7 @@ def _answer(fetched: FetchedPartition) -> PartitionData:
     return data
 
 
-def _fill(response: ShareFetchResponse, partitions: dict[TopicIdPartition, PartitionData]) -> None:
+def _fill(response: ShareFetchResponse, partitions: dict[LogId, PartitionData]) -> None:
     topics: dict[object, TopicData] = {}
     for partition, data in partitions.items():
         topic = topics.get(partition.topic_id)
@@ -217,13 +226,10 @@ def failure(_: ShareFetchRequest, error: KafkaError) -> ShareFetchResponse:
     return ShareFetchResponse(error.code, describe(error))
 
 
-API = Api(
-    key=78,
-    name="ShareFetch",
-    versions=Versions(1, 2),
-    request=ShareFetchRequest,
-    response=ShareFetchResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    ShareFetchRequest,
+    ShareFetchResponse,
+    handle,
+    failure,
     encode=encode_share_fetch_response,
 )

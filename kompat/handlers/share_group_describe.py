@@ -1,15 +1,15 @@
-"""ShareGroupDescribe (key 77, v1): state and members of share groups (KIP-932)."""
+"""ShareGroupDescribe: state and members of share groups (KIP-932)."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 from kompat.errors import KafkaError
-from kompat.groups.machine.share_messages import DescribedShareMember
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.described_groups import Describing, assignment_of
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.described_groups import Describing, assignment_of
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from kompat.share.groups.machine.messages import DescribedShareMember
 
 Group: TypeAlias = ShareGroupDescribeResponse.DescribedGroup
 Member: TypeAlias = ShareGroupDescribeResponse.DescribedGroup.Member
@@ -18,7 +18,7 @@ Assignment: TypeAlias = ShareGroupDescribeResponse.DescribedGroup.Member.Assignm
 
 async def handle(ctx: Context, req: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
     describing = Describing(ctx, req, Group, _member)
-    return ShareGroupDescribeResponse(groups=await describing.groups(ctx.services.groups.describe_share_groups))
+    return ShareGroupDescribeResponse(groups=await describing.groups(ctx.services.share_groups.describe))
 
 
 def _member(member: DescribedShareMember) -> Member:
@@ -39,13 +39,10 @@ def failure(req: ShareGroupDescribeRequest, error: KafkaError) -> ShareGroupDesc
     )
 
 
-API = Api(
-    key=77,
-    name="ShareGroupDescribe",
-    versions=Versions(1, 1),
-    request=ShareGroupDescribeRequest,
-    response=ShareGroupDescribeResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    handle,
+    failure,
     parts=(Cut("group_ids", "groups"),),
 )

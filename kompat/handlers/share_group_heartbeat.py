@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (key 76, v1): join, leave and follow a share group (KIP-932).
+"""ShareGroupHeartbeat: join, leave and follow a share group (KIP-932).
 
 Null fields mean "as before". Epoch 0 joins, -1 leaves. The member chooses its id.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.groups.machine.share_messages import ShareHeartbeatRequest
 from kompat.groups.records import Assignment as Partitions
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.groups import check_subscription, client_of
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.groups import check_subscription, client_of
 from kompat.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from kompat.share.groups.machine.messages import ShareHeartbeatRequest
 
 Assignment: TypeAlias = ShareGroupHeartbeatResponse.Assignment
 
@@ -20,7 +20,7 @@ Assignment: TypeAlias = ShareGroupHeartbeatResponse.Assignment
 async def handle(ctx: Context, req: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
     check_subscription(ctx, req.group_id, req.subscribed_topic_names)
     topics = req.subscribed_topic_names
-    reply = await ctx.services.groups.share_heartbeat(
+    reply = await ctx.services.share_groups.heartbeat(
         ShareHeartbeatRequest(
             group_id=req.group_id,
             member_id=req.member_id,
@@ -52,12 +52,4 @@ def failure(_: ShareGroupHeartbeatRequest, error: KafkaError) -> ShareGroupHeart
     return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
 
 
-API = Api(
-    key=76,
-    name="ShareGroupHeartbeat",
-    versions=Versions(1, 1),
-    request=ShareGroupHeartbeatRequest,
-    response=ShareGroupHeartbeatResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, handle, failure)

@@ -1,13 +1,13 @@
-"""SyncGroup (key 14, v0-5): the leader hands in the assignment of a generation, every member gets its part.
+"""SyncGroup: the leader hands in the assignment of a generation, every member gets its part.
 
-v5+ has to say which protocol the member thinks was chosen: INCONSISTENT_GROUP_PROTOCOL where that is not so.
+v5+ names the protocol that the member expects: INCONSISTENT_GROUP_PROTOCOL where another was chosen.
 """
 
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import SyncRequest
-from kompat.handlers.base import Api, Context, Versions
+from kompat.handlers.support.base import Context, Handler
 from kompat.protocol.messages import SyncGroupRequest, SyncGroupResponse
 from kompat.security.acls import Kind, Operation
 
@@ -41,12 +41,4 @@ def failure(_: SyncGroupRequest, error: KafkaError) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error.code, assignment=b"")
 
 
-API = Api(
-    key=14,
-    name="SyncGroup",
-    versions=Versions(0, 5),
-    request=SyncGroupRequest,
-    response=SyncGroupResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(SyncGroupRequest, SyncGroupResponse, handle, failure)

@@ -1,52 +1,47 @@
-"""TxnOffsetCommit (key 28, v0-5): offsets of a group that become true when the producer's transaction commits.
+"""TxnOffsetCommit: commit offsets of a group with the producer's transaction.
 
 The group's partition of `__consumer_offsets` has to be in the transaction. v5 (transaction.version 2) adds it where it is
-not; below, AddOffsetsToTxn must have. v3+ lets the group's member be checked as in OffsetCommit.
+not; below, AddOffsetsToTxn has to do that. v3+ has the member and its generation, which are checked as in OffsetCommit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 from kompat.cluster.names import CONSUMER_OFFSETS
 from kompat.errors import ErrorCode, KafkaError
-from kompat.groups.machine.messages import CommitRequest
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.groups import Judged, NamedTopic, judged, refused
-from kompat.handlers.offset_commit import committed
-from kompat.handlers.parts import Cut
-from kompat.handlers.transactional_produce import Guard, is_open, verified
+from kompat.groups.machine.messages import CommitRequest, CommittedTopic, TopicErrors
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.offset_topics import PartitionErrors, RequestedTopic, commit_existing
+from kompat.handlers.support.parts import Cut
+from kompat.handlers.support.transactional_produce import Guard, is_open, verified
 from kompat.protocol.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kompat.security.acls import Kind, Operation
 from kompat.txn.machine import Producer
-from kompat.types import TopicPartition
+from kompat.types import ProducerEpoch, ProducerId, TopicPartition
 
 FIRST_VERSION_WITH_ABORTABLE = 4
 FIRST_VERSION_THAT_ADDS = 5
 
-TopicAnswer = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
-PartitionAnswer = TopicAnswer.TxnOffsetCommitResponsePartition
+TopicRequest: TypeAlias = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+TopicAnswer: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+PartitionAnswer: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic.TxnOffsetCommitResponsePartition
 
 
 async def handle(ctx: Context, req: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     ctx.services.authorizer.require(ctx, Operation.WRITE, Kind.TRANSACTIONAL_ID, req.transactional_id)
     ctx.services.authorizer.require(ctx, Operation.READ, Kind.GROUP, req.group_id)
-    named = [NamedTopic(ctx, topic) for topic in req.topics]
-    return TxnOffsetCommitResponse(
-        topics=[
-            TopicAnswer(
-                name=each.asked.name,
-                partitions=[PartitionAnswer(partition_index=index, error_code=code) for index, code in partitions],
-            )
-            for each, partitions in await _commit(ctx, req, named)
-        ]
-    )
+    topics = [RequestedTopic(ctx, each.name, each.partitions) for each in req.topics]
+    errors = await commit_existing(topics, lambda existing: _commit(ctx, req, existing))
+    return TxnOffsetCommitResponse(topics=[_answer(*each) for each in zip(req.topics, errors, strict=True)])
 
 
-async def _commit(ctx: Context, req: TxnOffsetCommitRequest, named: list[NamedTopic]) -> Judged:
-    topics = tuple(committed(each) for each in named if each.existing)
-    if not topics:
-        return judged(named, ())
+async def _commit(
+    ctx: Context, req: TxnOffsetCommitRequest, topics: tuple[CommittedTopic, ...]
+) -> Sequence[TopicErrors]:
     if not req.group_id:
-        return refused(named, ErrorCode.INVALID_GROUP_ID)
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     request = CommitRequest(
         group_id=req.group_id,
         member_id=req.member_id,
@@ -54,21 +49,20 @@ async def _commit(ctx: Context, req: TxnOffsetCommitRequest, named: list[NamedTo
         generation_id=req.generation_id,
         topics=topics,
         api_version=ctx.api_version,
-        producer_id=req.producer_id,
-        producer_epoch=req.producer_epoch,
+        producer_id=ProducerId(req.producer_id),
+        producer_epoch=ProducerEpoch(req.producer_epoch),
     )
     try:
         guard = await _take_part(ctx, req)
-        check = None if guard is None else guard.check
-        return judged(named, await ctx.services.groups.commit_offsets(request, check))
+        return await ctx.services.groups.commit_offsets(request, None if guard is None else guard.check)
     except KafkaError as error:
-        return refused(named, _told(ctx, error.code))
+        raise KafkaError(_translated(ctx, error.code)) from error
 
 
 async def _take_part(ctx: Context, req: TxnOffsetCommitRequest) -> Guard | None:
-    """See to it that the group's home is in the transaction, so that its end is written there."""
-    home = TopicPartition(CONSUMER_OFFSETS, await ctx.services.groups.home_of(req.group_id))
-    partition = ctx.services.logs.find(home.topic, home.partition)
+    """Ensure that the group's partition is in the transaction, so that the end marker is written there."""
+    coordinator_partition = TopicPartition(CONSUMER_OFFSETS, await ctx.services.groups.partition_of(req.group_id))
+    partition = ctx.services.logs.find(coordinator_partition.topic, coordinator_partition.partition)
     if partition is None or not partition.is_led:
         raise KafkaError(ErrorCode.NOT_COORDINATOR)
     producer = Producer(req.producer_id, req.producer_epoch)
@@ -76,13 +70,13 @@ async def _take_part(ctx: Context, req: TxnOffsetCommitRequest) -> Guard | None:
         return Guard(partition, producer.id)
     transactions = ctx.services.transactions
     if ctx.api_version >= FIRST_VERSION_THAT_ADDS:
-        await transactions.add_patiently(req.transactional_id, producer, [home])
+        await transactions.add_patiently(req.transactional_id, producer, [coordinator_partition])
     elif ctx.services.config["transaction.partition.verification.enable"]:
         return await verified(transactions, req.transactional_id, producer, partition)
     return None
 
 
-def _told(ctx: Context, code: ErrorCode) -> ErrorCode:
+def _translated(ctx: Context, code: ErrorCode) -> ErrorCode:
     """Clients of this API know some errors of the transaction coordinator by other names."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -91,28 +85,23 @@ def _told(ctx: Context, code: ErrorCode) -> ErrorCode:
     return code
 
 
-def failure(req: TxnOffsetCommitRequest, error: KafkaError) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TopicAnswer(
-                name=topic.name,
-                partitions=[
-                    PartitionAnswer(partition_index=each.partition_index, error_code=error.code)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in req.topics
-        ]
+def _answer(topic: TopicRequest, errors: PartitionErrors) -> TopicAnswer:
+    return TopicAnswer(
+        name=topic.name,
+        partitions=[PartitionAnswer(partition_index=index, error_code=code) for index, code in errors],
     )
 
 
-API = Api(
-    key=28,
-    name="TxnOffsetCommit",
-    versions=Versions(0, 5),
-    request=TxnOffsetCommitRequest,
-    response=TxnOffsetCommitResponse,
-    handle=handle,
-    failure=failure,
+def failure(req: TxnOffsetCommitRequest, error: KafkaError) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[_answer(each, [(p.partition_index, error.code) for p in each.partitions]) for each in req.topics]
+    )
+
+
+HANDLER = Handler(
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    handle,
+    failure,
     parts=(Cut("topics", "topics", Cut("partitions", "partitions")),),
 )

@@ -1,13 +1,13 @@
-"""UnregisterBroker (key 64, v0): forget a broker that has been taken out of the cluster.
+"""UnregisterBroker: remove a broker's registration.
 
-One that is still there registers again. What it had replicas of keeps them, out of reach: drain it first (`kompat.drain`).
+One that is still running registers again. Its partitions keep it as an offline replica: drain it first (`kompat.drain`).
 """
 
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
 from kompat.protocol.messages import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kompat.security.acls import Kind, Operation
 from kompat.types import NodeId
@@ -23,13 +23,10 @@ def failure(_: UnregisterBrokerRequest, error: KafkaError) -> UnregisterBrokerRe
     return UnregisterBrokerResponse(error_code=error.code, error_message=describe(error))
 
 
-API = Api(
-    key=64,
-    name="UnregisterBroker",
-    versions=Versions(0, 0),
-    request=UnregisterBrokerRequest,
-    response=UnregisterBrokerResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+    handle,
+    failure,
     is_for_controller=lambda _: True,
 )

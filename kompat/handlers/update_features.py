@@ -1,15 +1,15 @@
-"""UpdateFeatures (key 57, v0-2): raise or lower the level of features, all of a request or none.
+"""UpdateFeatures: raise or lower the level of features, all of a request or none.
 
-Every feature is at its highest level, so asking for that is done at once. Not implemented: lowering a level.
-The answer has an entry for each feature in v0 and v1, and only where all went well, as Kafka's.
+Every feature is at its highest level, so an update to that succeeds at once. Not implemented: lowering a level.
+The answer has an entry for each feature in v0 and v1, and only where all succeed, as in Kafka.
 """
 
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import features
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.descriptions import describe
+from kompat.handlers.support import features
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.descriptions import describe
 from kompat.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kompat.security.acls import Kind, Operation
 
@@ -41,12 +41,4 @@ def failure(_: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesRespon
     return UpdateFeaturesResponse(error_code=error.code, error_message=describe(error), results=[])
 
 
-API = Api(
-    key=57,
-    name="UpdateFeatures",
-    versions=Versions(0, 2),
-    request=UpdateFeaturesRequest,
-    response=UpdateFeaturesResponse,
-    handle=handle,
-    failure=failure,
-)
+HANDLER = Handler(UpdateFeaturesRequest, UpdateFeaturesResponse, handle, failure)

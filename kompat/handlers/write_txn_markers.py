@@ -1,19 +1,19 @@
-"""WriteTxnMarkers (key 27, v1-2): write the end of transactions into partitions.
+"""WriteTxnMarkers: write the end of transactions into partitions.
 
-Between brokers it is the coordinator's word; an operator sends it to end a transaction that hangs
+Transaction coordinators send it to other brokers; an operator sends it to end a hanging transaction
 (`kafka-transactions abort`). Each partition is answered on its own.
 """
 
 from __future__ import annotations
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.handlers import leadership
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.parts import Cut
+from kompat.handlers.support.base import Context, Handler
+from kompat.handlers.support.partitions import hosted
+from kompat.handlers.support.parts import Cut
 from kompat.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kompat.security.acls import Kind, Operation
-from kompat.txn.service import Marker
-from kompat.types import TopicPartition
+from kompat.txn.markers import Marker
+from kompat.types import ZERO_UUID, TopicPartition
 
 Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = Result.WritableTxnMarkerTopicResult
@@ -47,8 +47,7 @@ async def handle(ctx: Context, req: WriteTxnMarkersRequest) -> WriteTxnMarkersRe
 
 async def _write(ctx: Context, partition: TopicPartition, marker: Marker) -> ErrorCode:
     try:
-        if ctx.services.logs.find(partition.topic, partition.partition) is None:
-            raise leadership.wrong_broker(ctx, ctx.services.cluster.topic(partition.topic), partition.partition)
+        hosted(ctx, partition.topic, ZERO_UUID, partition.partition)
         await ctx.services.transactions.write_marker(partition, marker)
     except KafkaError as error:
         return error.code
@@ -76,13 +75,10 @@ def failure(req: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersRe
     )
 
 
-API = Api(
-    key=27,
-    name="WriteTxnMarkers",
-    versions=Versions(1, 2),
-    request=WriteTxnMarkersRequest,
-    response=WriteTxnMarkersResponse,
-    handle=handle,
-    failure=failure,
+HANDLER = Handler(
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+    handle,
+    failure,
     parts=(Cut("markers", "markers", Cut("topics", "topics", Cut("partition_indexes", "partitions"))),),
 )

@@ -16,7 +16,7 @@ class Aborted:
     first_offset: Offset
     last_offset: Offset  # of its marker
     # The first offset of the oldest transaction that was open when this one ended. Nothing that begins before it can
-    # be aborted later in the index, so a search may stop where it reaches the end of the range asked for.
+    # be aborted later in the index, so a search may stop where it reaches the end of the requested range.
     last_stable_offset: Offset
 
     def encode(self) -> bytes:
@@ -55,7 +55,7 @@ class AbortedIndex:
         return found
 
     def drop_before(self, offset: Offset) -> list[Offset]:
-        """Forget those that end before `offset`: the last offsets of what was forgotten."""
+        """Forget the transactions that end before `offset`. Returns their last offsets."""
         n = bisect_left(self._last, offset)
         dropped = [Offset(last) for last in self._last[:n]]
         del self._last[:n], self._fields[: 3 * n]

@@ -1,8 +1,8 @@
-"""What a partition knows of its log besides the batches, and how that is kept.
+"""The state of a partition's log besides its batches, and the checkpoint that stores it.
 
 The checkpoint is written with the first append, whenever a segment is sealed or the log's start moves, every few
-thousand entries, and at the end. What came after it is replayed from the entries, which tell all that is needed
-without opening a batch; only the end markers of transactions are looked into.
+thousand entries, and at the end. After a restart, later entries are replayed. An entry has all that is needed
+without opening its batch; only the end markers of transactions are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kompat.log.aborted import Aborted, AbortedIndex
 from kompat.log.epochs import Epochs
 from kompat.log.producers import BATCHES_REMEMBERED, PastBatch, Producer, Producers
 from kompat.log.segments import SEGMENT_SIZE, Segment, Segments
-from kompat.log.store import PartitionStore
+from kompat.log.storage.store import PartitionStore
 from kompat.types import Millis, Offset, ProducerId, RaftIndex
 
 CHECKPOINT = b"checkpoint"
@@ -43,7 +43,7 @@ class LogState:
     log_start_offset: Offset
     log_end_offset: Offset
     cleaned_offset: Offset  # everything before it has been through the cleaner
-    is_rebuilt: bool = False  # what is stored beside the entries is not true any more: it has to be written anew
+    is_rebuilt: bool = False  # the state that is stored beside the entries is outdated, and has to be written again
 
     @classmethod
     def fresh(cls, now: Millis) -> LogState:

@@ -1,210 +1,266 @@
-"""Compaction: keep the newest record of every key. Pure; cleaning.py runs it.
-
-As Kafka's cleaner does it: offsets stay, records of aborted transactions go, a deletion (a record without value) stays
-for `delete.retention.ms` after it was first cleaned, so that readers on their way see it, and so does a transaction's
-end marker after the last of its records. When a batch's deletions may go is noted in the batch itself.
-"""
+"""Runs the log cleaner: it reads and compacts in a worker thread, a little at a time, and writes with the group commit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from hashlib import blake2b
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
 
-from kompat.config.topic import TopicConfig
-from kompat.log.aborted import Aborted
-from kompat.log.checkpoint import LogState
-from kompat.log.store import Rewrite
-from kompat.protocol.records import (
-    BatchHeader,
-    ControlType,
-    Record,
-    control_type,
-    empty_batch,
-    iterate,
-    keep_records,
-    read_header,
-)
-from kompat.types import Buffer, Millis, Offset
+from kompat.errors import DamagedBatch, ErrorCode, KafkaError, StorageError
+from kompat.log.compaction import Cleaned, Cleaning, KeyMap, Transactions, is_due
+from kompat.protocol.records import HEADER_SIZE, read_header, split_batches
+from kompat.types import NO_TIMESTAMP, Buffer, Millis, Offset
 
-BYTES_PER_KEY = 160  # of an entry in the map: digest, offset and their share of the table
-DIGEST = 16
-NEVER = 2**63 - 1
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from kompat.common.promise import Promise
+    from kompat.log.checkpoint import LogState
+    from kompat.log.partition import Partition
+    from kompat.log.segments import Segment
+    from kompat.log.storage.store import PartitionStore
 
-# -- what is to be cleaned ---------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Dirty:
-    """The part of a log that no cleaning has seen yet, and how urgent it is."""
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
-    start: Offset
-    end: Offset
-    ratio: float
-    is_overdue: bool  # max.compaction.lag.ms is over
+READ_BYTES = 1 << 20
+STEP_BYTES = 4 << 20  # read and thought about before anything is written: the new bytes are no more than that
+AT_A_TIME = 100  # partitions looked at before others get their turn
+WORK_SECONDS = 0.001  # with the interpreter to itself; then others get it
 
 
-def dirty_part(state: LogState, config: TopicConfig, last_stable_offset: Offset, now: Millis) -> Dirty | None:
-    """What may be cleaned now: sealed segments, up to the last stable offset, older than min.compaction.lag.ms."""
-    if not config.compact:
-        return None
-    start = max(state.cleaned_offset, state.log_start_offset)
-    end = min(state.segments.active.base_offset, last_stable_offset)
-    clean = dirty = 0
-    is_overdue = False
-    for position, segment in enumerate(state.segments.sealed):
-        if segment.base_offset >= end:
-            break
-        if state.segments.end_of(position) <= start:
-            clean += segment.size
-            continue
-        if config.min_compaction_lag_ms > 0 and segment.newest > now - config.min_compaction_lag_ms:
-            end = segment.base_offset
-            break
-        dirty += segment.size
-        is_overdue |= now - segment.first_timestamp > config.max_compaction_lag_ms
-    if end <= start or not dirty:
-        return None
-    return Dirty(start, end, dirty / (clean + dirty), is_overdue)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerSettings:
+    """Each is named in its comment."""
+
+    dedupe_buffer_size: int = 128 * 1024 * 1024  # log.cleaner.dedupe.buffer.size
+    io_max_bytes_per_second: float = float("inf")  # log.cleaner.io.max.bytes.per.second
+    backoff_ms: int = 15_000  # log.cleaner.backoff.ms
+    is_enabled: bool = True  # log.cleaner.enable
 
 
-def is_due(dirty: Dirty, config: TopicConfig) -> bool:
-    return dirty.is_overdue or dirty.ratio > config.min_cleanable_dirty_ratio
+class Stopped(Exception):  # noqa: N818 - it is no error
+    """The broker is closing: the work is given up where it stands."""
 
 
-@dataclass(slots=True)
-class Cleaned:
-    """What became of some batches of a segment."""
+class Throttle:
+    """Makes the worker rest: as long as it worked, and until it is within its bytes per second."""
 
-    rewrites: list[Rewrite] = field(default_factory=list)
-    growth: int = 0  # in bytes: mostly negative
-    markers: list[Offset] = field(default_factory=list)  # of aborted transactions that are gone without a trace
-    newest: tuple[Millis, Offset] | None = None  # the newest timestamp and its batch, where the whole segment was seen
-    next_offset: Offset = Offset(0)  # noqa: RUF009 - where to go on
+    def __init__(self, bytes_per_second: float) -> None:
+        self._stopped = Event()
+        self.rate = bytes_per_second
+        self._since = time.monotonic()
+        self._bytes = 0
+
+    def spent(self, size: int) -> None:
+        self._bytes += size
+        worked = time.monotonic() - self._since
+        if worked < WORK_SECONDS:
+            return
+        if self._stopped.wait(max(min(worked, 10 * WORK_SECONDS), self._bytes / self.rate - worked)):
+            raise Stopped
+        self._since = time.monotonic()
+        self._bytes = 0
+
+    def stop(self) -> None:
+        """A cleaning that is throttled, or is about to be, raises Stopped."""
+        self._stopped.set()
 
 
-# -- transactions ------------------------------------------------------------------------------------------------------
-class Transactions:
-    """Walks along with the batches and knows which of them a transaction has made void."""
+class Cleaner:
+    """Compacts one partition at a time."""
 
-    def __init__(self, aborted: Iterable[Aborted]) -> None:
-        self._coming = sorted(aborted, key=lambda a: a.first_offset, reverse=True)
-        self._aborted: dict[int, bool] = {}  # by producer: whether records of it were met
-        self._ends: dict[int, int] = {}  # by producer: where its aborted transaction ends, should its marker not be met
-        self._with_records: set[int] = set()  # producers of open or committed transactions whose records were met
+    def __init__(self, settings: CleanerSettings) -> None:
+        self._settings = settings
+        self._throttle = Throttle(settings.io_max_bytes_per_second)
+        self._executor: ThreadPoolExecutor | None = None  # most brokers of tests never need it
 
-    def is_void(self, batch: Buffer, header: BatchHeader) -> bool:
-        """Whether nobody needs the batch: it was aborted, or ends a transaction that has no records left."""
-        self._pass_ends(header.base_offset)
-        while self._coming and self._coming[-1].first_offset <= header.last_offset:
-            coming = self._coming.pop()
-            self._aborted[coming.producer_id] = False
-            self._ends[coming.producer_id] = coming.last_offset
-        if header.is_control:
-            return self._is_void_marker(batch, header)
-        if not header.is_transactional:
+    def configure(self, settings: CleanerSettings) -> None:
+        """Take other settings from the next partition on; the pace changes at once."""
+        self._settings = settings
+        self._throttle.rate = settings.io_max_bytes_per_second
+
+    async def clean_all(self, partitions: Iterable[Partition], now: Millis) -> int:
+        """Clean what is due, dirtiest first: how many partitions."""
+        if not self._settings.is_enabled:
+            return 0
+        due = []
+        for count, partition in enumerate(partitions, 1):
+            if count % AT_A_TIME == 0:
+                await asyncio.sleep(0)
+            dirty = partition.upkeep.dirty_part(now) if partition.config.compact else None
+            if dirty is not None and is_due(dirty, partition.config):
+                due.append((dirty.ratio, partition))
+        cleaned = 0
+        for _, partition in sorted(due, key=lambda d: d[0], reverse=True):
+            try:
+                cleaned += await self.clean(partition, now)
+            except (KafkaError, StorageError):  # of one partition: it must not keep the others from being cleaned
+                logger.exception("%s could not be cleaned", partition)
+        return cleaned
+
+    async def clean(self, partition: Partition, now: Millis) -> bool:
+        """Clean a partition's dirty part; False where there was none, or it had to be given up."""
+        dirty = partition.upkeep.dirty_part(now)
+        if dirty is None:
             return False
-        if header.producer_id in self._aborted:
-            self._aborted[header.producer_id] = True
-            return True
-        self._with_records.add(header.producer_id)
+        store, state = partition.store, partition.state
+        first = state.segments.first.base_offset
+        memory = self._settings.dedupe_buffer_size
+        known = state.aborted.find(dirty.start, dirty.end)
+        batches = _Batches(store)
+        keys = await self._in_thread(
+            lambda: _map_keys(batches, KeyMap(memory, dirty.start), Transactions(known), dirty.end, self._throttle)
+        )
+        if keys.end <= dirty.start or not await _is_lost(partition, batches.damaged):
+            return False  # where something was mended, the next round knows its keys
+        transactions = Transactions(state.aborted.find(first, keys.end))
+        cleaning = Cleaning(keys, transactions, now, partition.config.delete_retention_ms)
+        sealed = list(state.segments.sealed)
+        ends = [state.segments.end_of(i) for i in range(len(sealed))]
+        for segment, end in zip(sealed, ends, strict=True):
+            if segment.base_offset >= keys.end:
+                break
+            if not await self._clean_segment(partition, cleaning, segment, end, keys.end):
+                return False
+        return await _kept(partition.upkeep.end_cleaning(keys.end))
+
+    async def _clean_segment(
+        self, partition: Partition, cleaning: Cleaning, segment: Segment, end: Offset, limit: Offset
+    ) -> bool:
+        state, store = partition.state, partition.store
+        walk = _Walk(store, cleaning, self._throttle, whole=end <= limit)
+        offset, until = segment.base_offset, min(end, limit)
+        while offset < until:
+            start = offset
+            cleaned = await self._in_thread(lambda: walk.go(start, until))  # noqa: B023 - it is called here
+            # Meanwhile the topic may have been deleted, the segment expired, or the disk refused a turn.
+            if not _is_current(partition, state, segment):
+                return False
+            offset = cleaned.next_offset
+            if (cleaned.rewrites or cleaned.newest) and not await _kept(
+                partition.upkeep.take_cleaned(segment, cleaned)
+            ):
+                return False
+        await _is_lost(partition, walk.damaged)
+        return True
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, "kompat-cleaner")
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def close(self) -> None:
+        self._throttle.stop()
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+
+
+def _is_current(partition: Partition, state: LogState, segment: Segment) -> bool:
+    return not partition.is_dropped and partition.state is state and any(s is segment for s in state.segments.sealed)
+
+
+async def _kept(pending: Promise[None]) -> bool:
+    """Whether the disk took it."""
+    try:
+        await pending
+    except KafkaError as error:
+        logger.warning("the cleaner gives up for now: %s", error)
         return False
-
-    def _pass_ends(self, offset: int) -> None:
-        """The marker of a transaction may be damaged: what follows is of others all the same."""
-        for producer in [producer for producer, end in self._ends.items() if end < offset]:
-            del self._ends[producer]
-            self._aborted.pop(producer, None)
-
-    def _is_void_marker(self, batch: Buffer, header: BatchHeader) -> bool:
-        kind = control_type(batch)
-        if kind is ControlType.ABORT:
-            return not self._aborted.pop(header.producer_id, False)
-        if kind is ControlType.COMMIT:
-            had_records = header.producer_id in self._with_records
-            self._with_records.discard(header.producer_id)
-            return not had_records
-        return False
+    return True
 
 
-# -- the newest offset of every key ------------------------------------------------------------------------------------
-class KeyMap:
-    """Key → newest offset, in bounded memory: long keys by a digest that does not collide."""
+async def _is_lost(partition: Partition, damaged: Sequence[DamagedBatch]) -> bool:
+    """Have damaged batches mended. Whether all of them are lost for good: what cannot be mended is cleaned around."""
+    is_lost = True
+    for damage in damaged:
+        try:
+            await partition.mend(damage)
+        except KafkaError as error:
+            is_lost &= error.code is ErrorCode.CORRUPT_MESSAGE
+        else:
+            is_lost = False
+    return is_lost
 
-    __slots__ = ("_limit", "_offsets", "end")
 
-    def __init__(self, memory: int, start: Offset) -> None:
-        self._limit = max(1, memory // BYTES_PER_KEY)
-        self._offsets: dict[bytes, int] = {}
-        self.end = start  # everything before it is in the map
+# -- in the worker thread ----------------------------------------------------------------------------------------------
+class _Batches:
+    """The batches of a log, without the damaged ones: those stay as they are."""
+
+    def __init__(self, store: PartitionStore) -> None:
+        self._store = store
+        self.damaged: list[DamagedBatch] = []
+
+    def between(self, offset: Offset, end: Offset) -> Iterator[Buffer]:
+        while offset < end:
+            try:
+                run = self._store.read(offset, READ_BYTES, end)
+            except DamagedBatch as damage:
+                self.damaged.append(damage)
+                offset = Offset(damage.last + 1)
+                continue
+            if not run.buffers:
+                return
+            for buffer in run.buffers:
+                yield from split_batches(memoryview(buffer))
+            offset = run.next_offset
+
+
+def _map_keys(batches: _Batches, keys: KeyMap, known: Transactions, end: Offset, throttle: Throttle) -> KeyMap:
+    """Fill the map from where it ends up to `end`, as far as it has room."""
+    for batch in batches.between(keys.end, end):
+        header = read_header(batch)
+        keys.add(batch, header, is_void=known.is_void(batch, header))
+        throttle.spent(len(batch))
+        if keys.is_full:
+            return keys
+    keys.end = end
+    return keys
+
+
+class _Walk:
+    """Over one segment, in steps."""
+
+    def __init__(self, store: PartitionStore, cleaning: Cleaning, throttle: Throttle, *, whole: bool) -> None:
+        self._batches = _Batches(store)
+        self._cleaning = cleaning
+        self._throttle = throttle
+        self._whole = whole  # whether all of the segment will be seen
+        self._newest = (NO_TIMESTAMP, Offset(-1))
 
     @property
-    def is_full(self) -> bool:
-        return len(self._offsets) >= self._limit
+    def damaged(self) -> Sequence[DamagedBatch]:
+        return self._batches.damaged
 
-    def add(self, batch: Buffer, header: BatchHeader, *, is_void: bool) -> None:
-        if not is_void and not header.is_control:
-            for record in iterate(batch):
-                if record.key is not None:
-                    self._offsets[_short(record.key)] = record.offset
-        self.end = Offset(header.last_offset + 1)
+    def go(self, offset: Offset, end: Offset) -> Cleaned:
+        cleaned = Cleaned(next_offset=end)
+        size = 0
+        for batch in self._batches.between(offset, end):
+            self._clean(batch, cleaned)
+            size += len(batch)
+            if size >= STEP_BYTES:
+                cleaned.next_offset = Offset(read_header(batch).last_offset + 1)
+                break
+        if cleaned.next_offset >= end and self._whole and not self.damaged:
+            cleaned.newest = self._newest
+        return cleaned
 
-    def is_newest(self, record: Record) -> bool:
-        if record.key is None:
-            return False
-        return record.offset >= self._offsets.get(_short(record.key), -1)
-
-
-def _short(key: bytes) -> bytes:
-    return key if len(key) < DIGEST else blake2b(key, digest_size=DIGEST).digest()
-
-
-# -- cleaning ----------------------------------------------------------------------------------------------------------
-class Cleaning:
-    """One walk over a log with a full map: every batch in turn, each answered with what replaces it."""
-
-    def __init__(self, keys: KeyMap, transactions: Transactions, now: Millis, delete_retention_ms: int) -> None:
-        self._keys = keys
-        self._transactions = transactions
-        self._now = now
-        self._horizon = min(now + delete_retention_ms, NEVER)
-
-    def clean(self, batch: Buffer) -> tuple[Rewrite | None, bool]:
-        """The batch's replacement, or None where it stays as it is; and whether it was an abort marker that goes."""
+    def _clean(self, batch: Buffer, cleaned: Cleaned) -> None:
         header = read_header(batch)
-        is_void = self._transactions.is_void(batch, header)
-        may_delete = header.delete_horizon is not None and header.delete_horizon <= self._now
-        if header.is_control:
-            return self._clean_marker(batch, header, is_void=is_void, may_delete=may_delete)
-        if is_void:
-            return self._replaced(header, None), False
-        records = list(iterate(batch))
-        kept = [r for r in records if self._keys.is_newest(r) and (r.value is not None or not may_delete)]
-        has_deletions = header.delete_horizon is None and any(r.value is None for r in kept)
-        if len(kept) == len(records) and not has_deletions and records:
-            return None, False
-        return self._replaced(header, self._rebuilt(batch, kept, has_deletions=has_deletions)), False
-
-    def _clean_marker(
-        self, batch: Buffer, header: BatchHeader, *, is_void: bool, may_delete: bool
-    ) -> tuple[Rewrite | None, bool]:
-        if header.record_count == 0:  # the shell of an earlier round
-            return self._replaced(header, None), False
-        if not is_void:
-            return None, False
-        if may_delete:
-            return self._replaced(header, None), control_type(batch) is ControlType.ABORT
-        if header.delete_horizon is not None:
-            return None, False
-        return self._replaced(header, keep_records(batch, lambda _: True, delete_horizon=self._horizon)), False
-
-    def _rebuilt(self, batch: Buffer, kept: list[Record], *, has_deletions: bool) -> bytearray | None:
-        offsets = {r.offset for r in kept}
-        horizon = self._horizon if has_deletions else None
-        return keep_records(batch, lambda r: r.offset in offsets, delete_horizon=horizon)
-
-    def _replaced(self, header: BatchHeader, batch: bytearray | None) -> Rewrite:
-        if batch is None and header.last_offset + 1 == self._keys.end:
-            # The last batch of the round stays, if only as a shell: a reader must be able to get past what is gone.
-            batch = empty_batch(header)
-        timestamp = read_header(batch).max_timestamp if batch is not None else header.max_timestamp
-        return Rewrite(Offset(header.base_offset), Offset(header.last_offset), Millis(timestamp), batch)
+        rewrite, is_gone_abort = self._cleaning.clean(batch)
+        timestamp = header.max_timestamp
+        left = len(batch)
+        if rewrite is not None:
+            cleaned.rewrites.append(rewrite)
+            timestamp = rewrite.max_timestamp
+            left = len(rewrite.batch) if rewrite.batch is not None else 0
+            cleaned.growth += left - len(batch)
+        if is_gone_abort:
+            cleaned.markers.append(Offset(header.base_offset))
+        if left > HEADER_SIZE and timestamp > self._newest[0]:
+            self._newest = (Millis(timestamp), Offset(header.base_offset))
+        self._throttle.spent(len(batch))

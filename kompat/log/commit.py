@@ -6,98 +6,24 @@ share the next sync, so the disk's latency is paid once for all of them.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
+from kompat.common.meters import Histogram
+from kompat.common.promise import Promise
+from kompat.common.repeated import Repeated, times
 from kompat.errors import ErrorCode, KafkaError, StorageError
-from kompat.log.incarnation import Incarnations
-from kompat.log.store import LogStore
-from kompat.meters import Histogram
-from kompat.repeated import Repeated, times
+from kompat.log.storage.incarnation import Incarnations
+from kompat.log.storage.store import LogStore
 
 logger = logging.getLogger(__name__)
 
 Fsync = Literal["always", "interval", "never"]
 
 
-class Pending:
-    """A promise that a turn's writes are kept. Much lighter than a Future: callbacks run at once, in order."""
-
-    __slots__ = ("_callbacks", "error", "is_done")
-
-    def __init__(self) -> None:
-        self.is_done = False
-        self.error: KafkaError | None = None
-        self._callbacks: list[Callable[[Pending], None]] = []
-
-    @classmethod
-    def done(cls) -> "Pending":
-        pending = cls()
-        pending.is_done = True
-        return pending
-
-    def add_done_callback(self, fn: "Callable[[Pending], None]") -> None:
-        """Call `fn` when it is done: now, if it already is."""
-        if self.is_done:
-            fn(self)
-        else:
-            self._callbacks.append(fn)
-
-    def resolve(self, error: KafkaError | None = None) -> list[Exception]:
-        """Mark it done and run the callbacks; what they raised is returned, so that one cannot starve the others."""
-        self.is_done = True
-        self.error = error
-        callbacks, self._callbacks = self._callbacks, []
-        failures: list[Exception] = []
-        for fn in callbacks:
-            try:
-                fn(self)
-            except Exception as failure:  # noqa: BLE001 - handed to the caller
-                failures.append(failure)
-        return failures
-
-    async def wait(self) -> None:
-        if not self.is_done:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.add_done_callback(lambda _: None if future.done() else future.set_result(None))
-            await future
-        if self.error is not None:
-            raise KafkaError(self.error.code, self.error.message)
-
-
-def settle(pending: Pending, error: KafkaError | None) -> None:
-    """Resolve a promise that is no turn's; what its callbacks raise is told by the loop."""
-    for failure in pending.resolve(error):
-        context = {"message": "a commit callback failed", "exception": failure}
-        asyncio.get_running_loop().call_exception_handler(context)
-
-
-def all_of(promises: Sequence[Pending]) -> Pending:
-    """A promise that all of these are kept; broken as the first of them that is, when all have ended."""
-    if len(promises) == 1:  # as for nearly every batch
-        return promises[0]
-    different = list(dict.fromkeys(promises))
-    if len(different) == 1:
-        return different[0]
-    whole = Pending()
-    left = len(different)
-
-    def one_ended(_: Pending) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            errors = [each.error for each in different if each.error is not None]
-            for failure in whole.resolve(errors[0] if errors else None):
-                raise failure
-
-    for each in different:
-        each.add_done_callback(one_ended)
-    return whole
-
-
 class GroupCommit:
-    """Flushes the store at the end of each turn in which somebody asked for `turn()`."""
+    """Flushes the store at the end of each turn in which `turn()` was called."""
 
     def __init__(
         self,
@@ -116,10 +42,10 @@ class GroupCommit:
         self._on_failed = on_failed
         self._syncs = syncs or Histogram()
         self._failures = Repeated()
-        self.before_flush: Callable[[], None] | None = None  # replicas have something to add to a turn at its end
-        self._turn: Pending | None = None
+        self._before_flush: Callable[[], None] | None = None
+        self._turn: Promise[None] | None = None
         self._must_sync = fsync == "always"  # of this turn
-        self._unsynced: list[Pending] = []  # written, waiting for the next sync
+        self._unsynced: list[Promise[None]] = []  # written, waiting for the next sync
         self._at_disk = 0  # how many wait for the sync that is under way
         self._sync_wanted = False
         self._syncing: asyncio.Future[None] | None = None
@@ -141,11 +67,15 @@ class GroupCommit:
     def incarnations(self) -> Incarnations:
         return self._store.incarnations
 
-    def turn(self) -> Pending:
+    def run_before_flush(self, work: Callable[[], None]) -> None:
+        """Have it called at the end of every turn that is written: replicas have something to add then."""
+        self._before_flush = work
+
+    def turn(self) -> Promise[None]:
         """The promise for what is staged in this turn; asking for it makes the turn end with a flush."""
         turn = self._turn
         if turn is None:
-            turn = self._turn = Pending()
+            turn = self._turn = Promise()
             self._loop.call_soon(self._flush)
         return turn
 
@@ -174,8 +104,8 @@ class GroupCommit:
         self._executor.shutdown()
 
     def _flush(self) -> None:
-        if self.before_flush is not None and self._turn is not None:
-            self.before_flush()
+        if self._before_flush is not None and self._turn is not None:
+            self._before_flush()
         turn, self._turn = self._turn, None
         if turn is None:  # close() was faster
             return
@@ -184,18 +114,18 @@ class GroupCommit:
         except StorageError as error:
             self._fail([turn], error)
         except Exception as bug:
-            self._fail([turn], bug)  # nobody waits for ever because of a bug
+            self._fail([turn], bug)  # a bug must not leave requests waiting
             raise
         else:
             self._written(turn)
 
-    def _written(self, turn: Pending) -> None:
+    def _written(self, turn: Promise[None]) -> None:
         must_sync, self._must_sync = self._must_sync, self._fsync == "always"
         if must_sync or self._waits_for_disk:  # turns are committed in their order
             self._unsynced.append(turn)
             self._start_sync()
             return
-        self._resolve([turn], None)
+        turn.resolve()
         if self._fsync == "interval":
             self.sync_within(self._interval)
 
@@ -214,7 +144,7 @@ class GroupCommit:
         self._syncing = self._loop.run_in_executor(self._executor, self._store.sync)
         self._syncing.add_done_callback(lambda done: self._synced(turns, done, begun))
 
-    def _synced(self, turns: list[Pending], done: "asyncio.Future[None]", begun: float) -> None:
+    def _synced(self, turns: list[Promise[None]], done: "asyncio.Future[None]", begun: float) -> None:
         self._syncs.took(self._loop.time() - begun)
         error = done.exception()
         try:
@@ -230,22 +160,19 @@ class GroupCommit:
                 self._start_sync()
             self._end(turns, error)
 
-    def _end(self, turns: list[Pending], error: BaseException | None) -> None:
-        if error is None:
-            self._resolve(turns, None)
-        else:
+    def _end(self, turns: list[Promise[None]], error: BaseException | None) -> None:
+        if error is not None:
             self._fail(turns, error)
+            return
+        for turn in turns:
+            turn.resolve()
 
-    def _fail(self, turns: list[Pending], error: BaseException) -> None:
+    def _fail(self, turns: list[Promise[None]], error: BaseException) -> None:
         count = self._failures.count(type(error).__name__, self._loop.time())
         if count:
             logger.error("the log could not be written: %s%s", error, times(count))
         try:
             self._on_failed()
         finally:
-            self._resolve(turns, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
-
-    def _resolve(self, turns: list[Pending], error: KafkaError | None) -> None:
-        for turn in turns:
-            for failure in turn.resolve(error):
-                self._loop.call_exception_handler({"message": "a commit callback failed", "exception": failure})
+            for turn in turns:
+                turn.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))

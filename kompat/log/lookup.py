@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kompat.log.results import FoundOffset
-from kompat.log.store import PartitionStore
+from kompat.log.partition_api import FoundOffset
+from kompat.log.storage.store import PartitionStore
 from kompat.protocol.records import HEADER_SIZE, find_by_timestamp, iterate, read_header
 from kompat.types import Buffer, LeaderEpoch, Millis, Offset
 

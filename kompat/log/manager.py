@@ -9,16 +9,18 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from kompat.clock import Clock
+from kompat.common.meters import Meters, TopicMeter
+from kompat.common.promise import Promise
 from kompat.config.topic import TopicConfig
 from kompat.errors import DamagedData, ErrorCode, KafkaError, StorageError
 from kompat.log.cache import TailCache
-from kompat.log.cleaning import Cleaner, CleanerSettings
-from kompat.log.commit import GroupCommit, Pending
-from kompat.log.damages import Damages
+from kompat.log.cleaner import Cleaner, CleanerSettings
+from kompat.log.commit import GroupCommit
+from kompat.log.damage_report import DamageReport
 from kompat.log.partition import Partition
 from kompat.log.read_ahead import ReadAhead
-from kompat.log.store import LogStore
-from kompat.meters import Meters
+from kompat.log.scrubbing import Scrubber, ScrubSettings
+from kompat.log.storage.store import LogStore
 from kompat.types import LogId, Millis
 
 logger = logging.getLogger(__name__)
@@ -35,6 +37,7 @@ class LogSettings:
     retention_check_interval_ms: int = 300_000  # log.retention.check.interval.ms
     producer_id_expiration_ms: int = 86_400_000  # producer.id.expiration.ms
     cleaner: CleanerSettings = field(default_factory=CleanerSettings)
+    scrub: ScrubSettings = field(default_factory=ScrubSettings)
 
 
 class Logs:
@@ -53,8 +56,9 @@ class Logs:
         self._meters = meters or Meters()
         self._cache = TailCache(self._settings.cache_bytes)
         self._read_ahead = ReadAhead()
-        self.damages = Damages(clock.monotonic)
+        self.damages = DamageReport(clock.monotonic)
         self._cleaner = Cleaner(self._settings.cleaner)
+        self.scrubber = Scrubber(self._settings.scrub, lambda: [*self._private, *self._by_id.values()])
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[UUID, int], Partition] = {}
         self._private: list[Partition] = []
@@ -86,7 +90,7 @@ class Logs:
 
     # -- opening and dropping --------------------------------------------------------------------------------------
     def extend(self, extend: Callable[[Partition], None]) -> None:
-        """Have this called with every partition that is opened from now on, but for private ones: to set its intake."""
+        """Call `extend` with every partition that is opened from now on, except private ones, to set its interceptor."""
         self._extend = extend
 
     def open(
@@ -96,8 +100,8 @@ class Logs:
         known = self._by_id.get((log_id.topic_id, log_id.partition))
         if known is not None:
             return known
-        partition = self._recover(log_id, topic, index, config, is_internal=is_internal)
-        partition.meter = self._meters.topic(topic, is_internal=is_internal)
+        meter = self._meters.topic(topic, is_internal=is_internal)
+        partition = self._recover(log_id, topic, index, config, meter, is_internal=is_internal)
         self._by_id[log_id.topic_id, log_id.partition] = partition
         self._by_name[topic, index] = partition
         self._extend(partition)
@@ -106,16 +110,17 @@ class Logs:
     def open_private(self, log_id: LogId, topic: str, index: int, config: TopicConfig) -> Partition:
         """A log of the broker's own, that no client finds; it is kept up like the others.
 
-        It says which of the others exist, so it must not lose what they keep.
+        It lists the logs that exist, so it must not lose what they keep.
         """
-        partition = self._recover(log_id, topic, index, config, is_internal=True)
+        partition = self._recover(log_id, topic, index, config, self._meters.private(topic), is_internal=True)
         partition.store.keep_inline()
-        partition.meter = self._meters.private(topic)
         partition.store.is_vital = True  # a topic can be deleted on a full disk
         self._private.append(partition)
         return partition
 
-    def _recover(self, log_id: LogId, topic: str, index: int, config: TopicConfig, *, is_internal: bool) -> Partition:
+    def _recover(
+        self, log_id: LogId, topic: str, index: int, config: TopicConfig, meter: TopicMeter, *, is_internal: bool
+    ) -> Partition:
         return Partition(
             log_id,
             topic,
@@ -127,18 +132,19 @@ class Logs:
             cache=self._cache,
             read_ahead=self._read_ahead,
             damages=self.damages,
+            meter=meter,
             is_internal=is_internal,
         )
 
-    def drop(self, log_id: LogId) -> Pending:
+    def drop(self, log_id: LogId) -> Promise[None]:
         """Remove a log and give its space back; done when that is written."""
         self._forget(log_id)
         self._store.drop(log_id)
         return self._commit.turn()
 
     def drop_soon(self, logs: Iterable[LogId]) -> None:
-        """As `drop`, for many: nobody finds them any more, and they are removed a few at a time. A crash leaves some of them
-        in the store: whoever knows which logs there should be drops them at the next start."""
+        """As `drop`, for many: they cannot be found any more, and are removed a few at a time. A crash leaves some of them in
+        the store: they are dropped at the next start, when it is known which logs should exist."""
         for log_id in logs:
             self._forget(log_id)
             self._doomed.append(log_id)
@@ -161,7 +167,7 @@ class Logs:
             try:
                 for log_id in few:
                     self._store.drop(log_id)
-                await self._commit.turn().wait()
+                await self._commit.turn()
             except (KafkaError, StorageError) as error:
                 logger.warning("the space of deleted topics is given back with the next start: %s", error)
 
@@ -177,7 +183,7 @@ class Logs:
         return self._store.logs()
 
     def reload_failed(self) -> None:
-        """The disk refused a turn: whoever took part goes back to what is stored. For GroupCommit's `on_failed`."""
+        """A turn could not be written: the partitions in it go back to what is stored. For GroupCommit's `on_failed`."""
         for partition in (*self._private, *self._by_id.values()):
             if partition.is_staged:
                 try:
@@ -190,6 +196,7 @@ class Logs:
         self._settings = settings
         self._cache.resize(settings.cache_bytes)
         self._cleaner.configure(settings.cleaner)
+        self.scrubber.settings = settings.scrub
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -197,6 +204,7 @@ class Logs:
         self._tasks = [
             asyncio.create_task(self._every(lambda: self._settings.retention_check_interval_ms, self.maintain)),
             asyncio.create_task(self._every(lambda: self._settings.cleaner.backoff_ms, self.clean)),
+            asyncio.create_task(self.scrubber.run()),
         ]
 
     async def _every(self, interval_ms: Callable[[], int], work: Callable[[Millis], Awaitable[None]]) -> None:
@@ -217,10 +225,10 @@ class Logs:
 
     def _keep_up(self, partition: Partition, now: Millis) -> None:
         try:
-            partition.enforce_retention(now)
+            partition.upkeep.enforce_retention(now)
         except (DamagedData, StorageError):  # of one partition: the others' space must not fill up because of it
             logger.exception("retention of %s failed; it is tried again with the next round", partition)
-        partition.expire_producers(now, self._settings.producer_id_expiration_ms)
+        partition.upkeep.expire_producers(now, self._settings.producer_id_expiration_ms)
 
     async def clean(self, now: Millis) -> None:
         """Compact what is due."""
@@ -239,4 +247,4 @@ class Logs:
         for partition in (*self._private, *self._by_id.values()):
             written |= partition.close()
         if written:
-            await self._commit.turn().wait()
+            await self._commit.turn()

@@ -18,7 +18,7 @@ from kompat.protocol.records import HEADER_SIZE, Compression, Record
 # slowest codec (gzip, 50 MB/s where it gains nothing), holds the event loop for 5 ms.
 BATCH_BYTES: Final = 256 << 10
 ADDED_BYTES: Final = (
-    128  # that a record may grow by on its way into the log, by the headers that tell when and where it came
+    128  # that a record may grow by on its way into the log, by the headers with its original time and offset
 )
 _RECORD_BYTES: Final = 36  # the most that a record takes besides its key, value and headers
 _HEADER_BYTES: Final = 10  # and a header besides its name and value
@@ -58,7 +58,12 @@ def codec_for(config: TopicConfig, came: Iterable[tuple[int, int]]) -> Compressi
 
     `came`: codecs and bytes. By the first record alone, much that compresses well would be written as it is.
     """
+    return codec_of(config, producers=most_used(came))
+
+
+def most_used(came: Iterable[tuple[int, int]]) -> int:
+    """The codec of most bytes."""
     sizes: dict[int, int] = {}
     for codec, size in came:
         sizes[codec] = sizes.get(codec, 0) + size
-    return codec_of(config, producers=max(sizes, key=sizes.__getitem__, default=Compression.NONE))
+    return max(sizes, key=sizes.__getitem__, default=Compression.NONE)

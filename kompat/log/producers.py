@@ -42,7 +42,7 @@ class Producer:
     last_timestamp: Millis
     transaction_start: Offset  # NO_OFFSET: no transaction is open
     batches: deque[PastBatch]
-    ends: int = 0  # markers seen since the log was opened: who was let in before one is no longer in its transaction
+    ends: int = 0  # markers seen since the log was opened: a batch admitted before one is no longer in its transaction
 
     @property
     def last_sequence(self) -> int:
@@ -86,7 +86,7 @@ class Producers:
     def admit(
         self, producer_id: int, epoch: int, first_sequence: int, count: int, *, transactional: bool
     ) -> PastBatch | None:
-        """Judge a client's batch: None lets it in, a past batch is what it repeats. Raises KafkaError."""
+        """Check a client's batch: None admits it; a past batch is the one that it repeats. Raises KafkaError."""
         producer = self._known.get(producer_id)
         if producer is None:
             return None
@@ -112,14 +112,14 @@ class Producers:
         return None
 
     def admit_unnumbered(self, producer_id: int, epoch: int, *, transactional: bool) -> None:
-        """Judge a batch that the broker writes in a producer's name (offset commits): it has no sequence numbers."""
+        """Check a batch that the broker writes in a producer's name (offset commits): it has no sequence numbers."""
         producer = self._known.get(producer_id)
         if producer is not None:
             self._check_epoch(producer, epoch)
             self._check_transaction(producer, transactional)
 
     def admit_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """Judge a transaction's end marker."""
+        """Check a transaction's end marker."""
         producer = self._known.get(producer_id)
         if producer is None:
             return

@@ -1,9 +1,9 @@
-"""What a consumer far behind will ask for next, read while it works on what it has.
+"""Reads ahead for a consumer that lags behind, while it processes what it has fetched.
 
-A consumer asks for the next stretch of a log only when it has done with the last one, and then waits for the disk, for a
-thread and for the interpreter. Whoever begins where another read of the same log has ended is taken for such a consumer: the
+A consumer fetches the next stretch of a log only when it has done with the last one, and then waits for the disk, for a
+thread and for the interpreter. A read that begins where another read of the same log has ended is taken for such a consumer's: the
 stretch after the one it gets is read at once. Bounded by bytes for the whole broker, and kept for a few seconds only:
-a consumer that goes away leaves nothing behind. One that has been given out stays as long as nobody needs its room: the
+a consumer that goes away leaves nothing behind. One that has been given out stays as long as its room is not needed: the
 same request may look for it again, and so may other consumers.
 
 What lies below the high watermark does not change, so a stretch stays good until it is taken; its reader checks that it may
@@ -97,7 +97,7 @@ class ReadAhead:
     def _read(self, place: Place, stretch: _Stretch, reading: asyncio.Future[Found]) -> None:
         is_failed = reading.cancelled() or reading.exception() is not None
         if is_failed and self._stretches.get(place) is stretch:
-            self._forget(place)  # whoever asks for it reads it again, and is told what is wrong
+            self._forget(place)  # the next read tries again, and reports the error
         elif not is_failed:
             stretch.found = reading.result()
 

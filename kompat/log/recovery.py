@@ -1,4 +1,4 @@
-"""Bringing a partition's state back: the last checkpoint, and what its entries tell of the time after it."""
+"""Recovers a partition's state from the last checkpoint and the entries after it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from kompat.log.aborted import Aborted
 from kompat.log.checkpoint import LogState, load
 from kompat.log.producers import LAST_SEQUENCE, PastBatch, Producers
 from kompat.log.segments import Segment, Segments
-from kompat.log.store import Entry, EntryKind, PartitionStore
+from kompat.log.storage.store import Entry, EntryKind, PartitionStore
+from kompat.protocol.batch import CONTROL, TRANSACTIONAL
 from kompat.protocol.records import ControlType, iterate
 from kompat.types import Buffer, Millis, Offset, RaftIndex
 
 logger = logging.getLogger(__name__)
 
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
 
@@ -38,7 +37,7 @@ def recover(store: PartitionStore, now: Millis) -> LogState:
 
 
 def recover_until(store: PartitionStore, now: Millis, end: RaftIndex) -> LogState | None:
-    """The state before the entry at `end`; None where the checkpoint tells of more."""
+    """The state before the entry at `end`; None where the checkpoint is already past it."""
     state = load(store) or LogState.fresh(now)
     if state.next_index > end:
         return None
@@ -108,7 +107,7 @@ def end_marker(batch: Buffer) -> tuple[ControlType, int] | None:
 
 
 def _without_tail(store: PartitionStore, state: LogState, now: Millis) -> LogState:
-    """The checkpoint knows of entries that the disk lost (it was not synced before the machine died).
+    """The checkpoint includes entries that the disk lost (it was not synced before the machine died).
 
     Segments and what lies before the first kept entry are taken from the checkpoint, all else from the entries.
     """

@@ -47,7 +47,7 @@ def plan(
 
 
 def before_start(segments: Segments, log_start_offset: Offset, log_end_offset: Offset) -> Plan:
-    """The segments that lie before the log's start, whatever the topic's settings say."""
+    """The segments that lie before the log's start, whatever the topic's configuration is."""
     count = 0
     for _, end in _with_ends(segments, log_end_offset):
         if end > log_start_offset:

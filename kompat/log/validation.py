@@ -1,8 +1,9 @@
-"""What a partition takes from a client, as Kafka's LogValidator judges it.
+"""Validates the batches of clients, as Kafka's LogValidator does.
 
-Exactly one batch, whole, with its checksum right, no larger than the topic allows, not a control batch, its counts in
-agreement, its timestamps within the topic's limits, and on a compacted topic with a key on every record. What the
-topic's settings demand of the stored batch (its codec, the broker's time) is done here too; the rest of the batch
+A partition's data in a request is exactly one batch, whole, with the right checksum and consistent counts, no larger than the
+topic allows and not a control batch. Its timestamps are within the topic's limits, and on a compacted topic every record has
+a key. What the
+topic's configuration requires of the stored batch (its codec, the broker's time) is done here too; the rest of the batch
 stays as the client sent it.
 """
 
@@ -14,6 +15,16 @@ from struct import Struct
 
 from kompat.config.topic import TopicConfig
 from kompat.errors import ErrorCode, KafkaError
+from kompat.protocol.batch import (
+    ATTRIBUTES_AT,
+    CONTROL,
+    LENGTH_AT,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    SHORTEST_LENGTH,
+)
 from kompat.protocol.compression import DECOMPRESSED_LIMIT, Compression
 from kompat.protocol.records import (
     HEADER_SIZE,
@@ -33,15 +44,7 @@ from kompat.types import Millis
 Writable = memoryview | bytearray
 
 _LENGTH = Struct(">i")
-_LENGTH_AT = 8
-_LOG_OVERHEAD = 12
-_MAGIC_AT = 16
-_MAGIC = 2
-_SHORTEST_LENGTH = 14  # of the oldest format; less cannot be a batch of any
-_APPEND_TIME = 0x08
-_CONTROL = 0x20
 _ATTRIBUTES = Struct(">h")
-_ATTRIBUTES_AT = 21
 _CODECS = {
     "uncompressed": Compression.NONE,
     "gzip": Compression.GZIP,
@@ -49,10 +52,10 @@ _CODECS = {
     "lz4": Compression.LZ4,
     "zstd": Compression.ZSTD,
 }
-# Bytes before compression that are judged, and those that are packed anew, within two milliseconds.
-_JUDGED_AT_ONCE = 4 * 1024 * 1024
+# Bytes before compression that are validated, and that are compressed again, within two milliseconds.
+_VALIDATED_AT_ONCE = 4 * 1024 * 1024
 _PACKED_AT_ONCE = 128 * 1024
-_ERRORS_TOLD = 100  # of one batch: an answer must not be larger than the question
+_MAX_RECORD_ERRORS = 100  # of one batch: a response must not be larger than its request
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,12 @@ def single_batch(records: Writable) -> tuple[Writable, BatchHeader]:
     size = len(records)
     if size >= HEADER_SIZE:
         header = read_header(records)
-        if header.batch_length + _LOG_OVERHEAD == size and header.magic == _MAGIC:
+        if header.batch_length + LOG_OVERHEAD == size and header.magic == MAGIC:
             return records, header
     end = _batch_end(records, 0)
     if end is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "the partition's records hold no whole batch")
-    if records[_MAGIC_AT] != _MAGIC:
+    if records[MAGIC_AT] != MAGIC:
         raise KafkaError(ErrorCode.INVALID_RECORD, "record batches must have magic 2")
     if _batch_end(records, end) is not None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "only one record batch is allowed per partition")
@@ -91,23 +94,23 @@ def single_batch(records: Writable) -> tuple[Writable, BatchHeader]:
 def _batch_end(records: Writable, pos: int) -> int | None:
     """Where the batch at `pos` ends; None where there is no whole one."""
     left = len(records) - pos
-    if left < _LOG_OVERHEAD:
+    if left < LOG_OVERHEAD:
         return None
-    length: int = _LENGTH.unpack_from(records, pos + _LENGTH_AT)[0]
-    if length < _SHORTEST_LENGTH:
+    length: int = _LENGTH.unpack_from(records, pos + LENGTH_AT)[0]
+    if length < SHORTEST_LENGTH:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is too small")
-    if left <= _MAGIC_AT:
+    if left <= MAGIC_AT:
         return None
-    if records[pos + _MAGIC_AT] > _MAGIC:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"magic {records[pos + _MAGIC_AT]} is unknown")
-    end = pos + _LOG_OVERHEAD + length
+    if records[pos + MAGIC_AT] > MAGIC:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"magic {records[pos + MAGIC_AT]} is unknown")
+    end = pos + LOG_OVERHEAD + length
     return end if end <= len(records) else None
 
 
 def most_at_once(header: BatchHeader, config: TopicConfig) -> int:
     """How many bytes, before compression, a batch may have for `prepare` to be no matter of a worker thread."""
     if config.compression_type == "producer" or codec_of(config, header.compression) == header.compression:
-        return _JUDGED_AT_ONCE
+        return _VALIDATED_AT_ONCE
     return _PACKED_AT_ONCE
 
 
@@ -119,9 +122,10 @@ def prepare(
     names: HeaderNames = NO_NAMES,
     limit: int = DECOMPRESSED_LIMIT,
 ) -> tuple[Writable, BatchHeader, int]:
-    """Judge a client's batch and bring it into the form that the topic's settings demand. Raises KafkaError.
+    """Validate a client's batch and bring it into the form that the topic's configuration requires. Raises KafkaError.
 
-    Also tells which of these names some record has a header of. TooLargeError: it unpacks to more than `limit`, and nothing was done.
+    Also returns which of the header names some record has. Raises TooLargeError, with nothing done, where it decompresses to
+    more than `limit`.
     """
     size = len(batch)
     if size > config.max_message_bytes:
@@ -131,7 +135,7 @@ def prepare(
         header.record_count != header.last_offset_delta + 1
         or header.record_count <= 0
         or header.base_offset != 0
-        or header.attributes & _CONTROL
+        or header.attributes & CONTROL
         or (header.producer_id >= 0 and header.base_sequence < 0)
     ):
         _refuse_header(header)
@@ -141,7 +145,7 @@ def prepare(
         header = _check_timestamps(batch, header, facts, config, now)
         if config.compression_type == "producer":
             return batch, header, facts.named
-    elif header.attributes & _APPEND_TIME:
+    elif header.attributes & LOG_APPEND_TIME:
         _refuse_claim(header)
     return *finish(_recompressed(batch, header, config), config, now), facts.named
 
@@ -155,10 +159,10 @@ def _check_timestamps(
         or now - facts.min_timestamp > config.message_timestamp_before_max_ms
     ):
         _refuse_records(batch, config, now)
-    if newest == header.max_timestamp and not header.attributes & _APPEND_TIME:
+    if newest == header.max_timestamp and not header.attributes & LOG_APPEND_TIME:
         return header
     # Kafka puts right what a producer gets wrong here, the claim that the times are the broker's included.
-    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, header.attributes & ~_APPEND_TIME)
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, header.attributes & ~LOG_APPEND_TIME)
     set_max_timestamp(batch, newest)
     return read_header(batch)
 
@@ -201,7 +205,7 @@ def _too_large(size: int, config: TopicConfig) -> KafkaError:
 
 
 def _refuse_header(header: BatchHeader) -> None:
-    """Say which of the header's fields a client must not send."""
+    """Raises KafkaError for a header that a client must not send."""
     if header.base_offset != 0:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"a new batch must have base offset 0, not {header.base_offset}")
     if header.record_count != header.last_offset_delta + 1 or header.record_count <= 0:
@@ -217,7 +221,7 @@ def _refuse_header(header: BatchHeader) -> None:
 def _refuse_claim(header: BatchHeader) -> None:
     """Only where the broker gives the times does Kafka mind that a producer claims to have given the broker's."""
     reason = "a producer must not set the timestamp type to LogAppendTime"
-    errors = [RefusedRecord(i, reason) for i in range(min(header.record_count, _ERRORS_TOLD))]
+    errors = [RefusedRecord(i, reason) for i in range(min(header.record_count, _MAX_RECORD_ERRORS))]
     raise InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, reason, errors)
 
 
@@ -225,7 +229,9 @@ def _refuse_records(batch: Writable, config: TopicConfig, now: Millis) -> None:
     """Find the records at fault. There may be none: a record without a timestamp has none that could be wrong."""
     low, high = now - config.message_timestamp_before_max_ms, now + config.message_timestamp_after_max_ms
     times = (low, high) if config.message_timestamp_type == "CreateTime" else None
-    count, has_wrong_time, first = refused_records(batch, require_keys=config.compact, times=times, most=_ERRORS_TOLD)
+    count, has_wrong_time, first = refused_records(
+        batch, require_keys=config.compact, times=times, most=_MAX_RECORD_ERRORS
+    )
     if count:
         errors = [RefusedRecord(index, _reason(timestamp, low, high)) for index, timestamp in first]
         code = ErrorCode.INVALID_TIMESTAMP if has_wrong_time else ErrorCode.INVALID_RECORD

@@ -1,4 +1,4 @@
-"""Who waits for a partition to grow: long polls, coordinators."""
+"""Callbacks for the growth of a partition: of long polls and coordinators."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Waiters(Generic[T]):
-    """Callbacks that are told when something advanced, until they take themselves off."""
+    """Callbacks that are called when something advanced, until they remove themselves."""
 
     __slots__ = ("_callbacks",)
 

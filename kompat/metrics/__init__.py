@@ -1,1 +1,1 @@
-"""What operators see: the broker's counters and state, as Prometheus reads them."""
+"""The broker's counters and state as Prometheus metrics."""

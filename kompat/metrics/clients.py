@@ -1,4 +1,4 @@
-"""What clients have pushed of their own."""
+"""Metrics that clients have pushed (KIP-714)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kompat.handlers.services import Services
+    from kompat.handlers.support.services import Services
     from kompat.metrics.page import Page
 
 METRIC = "kompat_client_metric"

@@ -8,34 +8,34 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kompat.metrics import clients, cluster, doors, groups, process, requests, storage
+from kompat.metrics import clients, cluster, groups, http, process, requests, storage
 from kompat.metrics.page import CONTENT_TYPE, MOST_SERIES, Page
 from kompat.metrics.partitions import Walk
 from kompat.metrics.queues import Queues
 
 if TYPE_CHECKING:
-    from kompat.handlers.services import Services
+    from kompat.handlers.support.services import Services
 
 __all__ = ["CONTENT_TYPE", "Exposition"]
 
-STEP_SECONDS = 0.002  # of work before others get their turn
+STEP_SECONDS = 0.002  # of work before other tasks get a turn
 JOINED_AT_ONCE = 2_000  # lines
 
 
 class Exposition:
-    """Of one broker. Whoever asks while a page is being gathered gets that one."""
+    """The metrics page of one broker. A request during the gathering of a page gets that page."""
 
     def __init__(self, services: Services, most_series: int = MOST_SERIES) -> None:
         self._services = services
         self._most = most_series
         self._queues = Queues(services)
-        self._seconds = 0.0  # that the last page took
+        self._seconds = 0.0  # duration of the last page
         self._gathering: asyncio.Task[bytes] | None = None
 
     async def render(self) -> bytes:
         if self._gathering is None or self._gathering.done():
             self._gathering = asyncio.ensure_future(self._render())
-        return await asyncio.shield(self._gathering)  # one who goes away leaves it to the others
+        return await asyncio.shield(self._gathering)  # a client that disconnects must not cancel it for others
 
     async def _render(self) -> bytes:
         begun = time.perf_counter()
@@ -51,7 +51,7 @@ class Exposition:
         services = self._services
         return chain(
             requests.gather(page, services.meters),
-            doors.gather(page, services),
+            http.gather(page, services),
             Walk(page, services).gather(),
             cluster.gather(page, services),
             groups.gather(page, services),

@@ -1,4 +1,4 @@
-"""Groups and how far behind they are."""
+"""Groups and their lag."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from kompat.metrics.page import MOST_SERIES
 from kompat.types import LogId
 
 if TYPE_CHECKING:
-    from kompat.handlers.services import Services
+    from kompat.handlers.support.services import Services
     from kompat.metrics.page import Page
 
 LAG, OFFSET = "kompat_group_lag", "kompat_group_offset"
-AT_ONCE = 500  # offsets that are looked at before others get their turn
+AT_ONCE = 500  # offsets that are read before other tasks get a turn
 
 
 async def look_up_ends(services: Services) -> None:
-    """Of partitions that groups coordinated here have offsets of and that only other brokers have."""
-    if services.ends.is_alone:
-        return
+    """Look up the end offsets of remote partitions for the lag of groups that are coordinated here."""
     wanted: list[LogId] = []
     for machine in services.groups.coordinated():
         for count, (_, name, partition, _) in enumerate(machine.committed_offsets()[:MOST_SERIES]):
@@ -60,8 +58,8 @@ def _end(services: Services, topic: str, partition: int) -> int | None:
 def gather_counters(page: Page, services: Services) -> Iterator[None]:
     page.add("kompat_dead_letters_total", services.shares.dead_letters_written)
     page.add("kompat_lane_released_total", services.meters.released())
-    page.add("kompat_delayed_fired_total", services.meters.fired())
-    recorder = services.tracer.recorder
-    page.add("kompat_trace_events_total", recorder.written)
-    page.add("kompat_trace_events_dropped_total", recorder.dropped)
+    page.add("kompat_delayed_delivered_total", services.meters.fired())
+    traces = services.traces.statistics
+    page.add("kompat_trace_events_total", traces.written)
+    page.add("kompat_trace_events_dropped_total", traces.dropped)
     yield

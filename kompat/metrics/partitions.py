@@ -1,4 +1,4 @@
-"""One walk over all partitions: who leads, who is in sync, what they hold, and what waits in them."""
+"""One pass over all partitions: leaders, in-sync replicas, sizes, and delayed and prioritized records."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kompat.extensions.intake import PartitionIntake
-from kompat.extensions.lanes import BY_PRIORITY, CLASSES
-from kompat.extensions.parked import NEVER
-from kompat.log.replica import Replica
-from kompat.meters import OTHER
+from kompat.common.meters import OTHER
+from kompat.extensions.delay.records import NEVER
+from kompat.extensions.interceptor import PartitionInterceptor
+from kompat.extensions.priority.lanes import BY_PRIORITY, CLASSES
+from kompat.raft.replica.replica import Replica
 from kompat.types import NodeId
 
 if TYPE_CHECKING:
-    from kompat.handlers.services import Services
+    from kompat.handlers.support.services import Services
     from kompat.log.partition import Partition
     from kompat.metrics.page import Page
 
@@ -27,7 +27,7 @@ class Walk:
         self._services = services
         self._named = services.meters.topics  # the others are counted together
         self._bytes: Counter[str] = Counter()
-        self._letters: Counter[str] = Counter()
+        self._dead_letters: Counter[str] = Counter()
         self._lanes: Counter[tuple[str, int]] = Counter()
         self._led = self._under_replicated = self._under_min = 0
         self._waiting = self._undecided = self._parked_bytes = 0
@@ -40,7 +40,7 @@ class Walk:
             if not log.is_dropped:
                 self._look(log)
             yield
-        self._tell(len(logs))
+        self._add_samples(len(logs))
 
     def _look(self, log: Partition) -> None:
         name = log.topic if log.topic in self._named else OTHER
@@ -53,22 +53,22 @@ class Walk:
         if name != OTHER:
             self._page.add("kompat_partition_end_offset", log.high_watermark, log.topic, str(log.index))
         if log.topic.startswith(DEAD_LETTERS):
-            self._letters[name] += log.high_watermark - log.log_start_offset
-        if isinstance(log.intake, PartitionIntake):
-            self._look_at_waiting(log, log.intake, name)
+            self._dead_letters[name] += log.high_watermark - log.log_start_offset
+        if isinstance(log.interceptor, PartitionInterceptor):
+            self._look_at_waiting(log, log.interceptor, name)
 
     def _look_at_replicas(self, log: Partition, replica: Replica) -> None:
         in_sync = len(replica.in_sync())
         self._under_replicated += in_sync < len(replica.voters)
-        self._under_min += in_sync < log.config.min_insync_replicas  # a log without other replicas refuses nothing
+        self._under_min += in_sync < log.config.min_insync_replicas  # a log without other replicas has no minimum
         last = replica.log.last
         for peer in replica.group.status().peers:
             node = NodeId(peer.id)
             if node != self._services.node_id:
                 self._lag[node] = max(self._lag.get(node, 0), last - peer.matched)
 
-    def _look_at_waiting(self, log: Partition, intake: PartitionIntake, name: str) -> None:
-        parked = intake.summary
+    def _look_at_waiting(self, log: Partition, interceptor: PartitionInterceptor, name: str) -> None:
+        parked = interceptor.summary
         self._waiting += parked.waiting
         self._undecided += parked.undecided
         self._parked_bytes += parked.size
@@ -76,9 +76,9 @@ class Walk:
             self._next_due = min(self._next_due, parked.none_before)
         if log.config.kompat_delivery_order == BY_PRIORITY:
             for priority in range(CLASSES):
-                self._lanes[name, priority] += intake.lanes.summary.lanes[priority].count
+                self._lanes[name, priority] += interceptor.lanes.summary.lanes[priority].count
 
-    def _tell(self, partitions: int) -> None:
+    def _add_samples(self, partitions: int) -> None:
         page, late = self._page, self._services.clock.now() - self._next_due
         for name, value in (
             ("kompat_partitions", partitions),
@@ -93,7 +93,7 @@ class Walk:
             page.add(name, value)
         for topic, size in self._bytes.items():
             page.add("kompat_topic_log_bytes", size, topic)
-        for topic, count in self._letters.items():
+        for topic, count in self._dead_letters.items():
             page.add("kompat_dead_letter_records", count, topic)
         for (topic, priority), count in self._lanes.items():
             page.add("kompat_lane_records", count, topic, str(priority))

@@ -1,4 +1,4 @@
-"""The process: memory, CPU, files, and how late its event loop is."""
+"""The process: memory, CPU, files, and the lag of its event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kompat.handlers.services import Services
+    from kompat.handlers.support.services import Services
     from kompat.metrics.page import Page
 
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")

@@ -1,25 +1,25 @@
-"""Requests, connections, and what topics get and give."""
+"""Requests, connections, and the records and bytes of topics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kompat.common.meters import Meters
 from kompat.errors import ErrorCode
-from kompat.meters import Meters
 from kompat.metrics.page import Page
 
 
 def gather(page: Page, meters: Meters) -> Iterator[None]:
     page.add("kompat_connections", meters.connections())
     page.add("kompat_connections_accepted_total", meters.connections_accepted())
-    page.add("kompat_request_bytes_under_way", meters.bytes_under_way())
+    page.add("kompat_request_bytes_in_flight", meters.bytes_under_way())
     for meter in list(meters.apis.values()):
-        if not meter.bytes_in:  # nobody has ever asked
+        if not meter.bytes_in:  # it has had no request
             continue
         page.add("kompat_requests_total", meter.count, meter.name)
         page.add_histogram("kompat_request_seconds", meter, meter.name)
         page.add("kompat_request_loop_seconds_total", meter.loop_seconds, meter.name)
-        page.add("kompat_request_longest_stretch_seconds", meter.longest_stretch, meter.name)
+        page.add("kompat_request_loop_seconds_max", meter.longest_stretch, meter.name)
         page.add("kompat_request_bytes_total", meter.bytes_in, meter.name)
         page.add("kompat_response_bytes_total", meter.bytes_out, meter.name)
         for code, count in list(meter.errors.items()):

@@ -1,4 +1,4 @@
-"""The disk, and RocksDB as it tells of itself."""
+"""The disk, and RocksDB's own statistics."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kompat.handlers.services import Services
-    from kompat.log.rocks import RocksStore
+    from kompat.handlers.support.services import Services
+    from kompat.log.storage.rocks import RocksStore
     from kompat.metrics.page import Page
 
 _OF_FAMILIES = (
@@ -33,6 +33,7 @@ def gather(page: Page, services: Services) -> Iterator[None]:
     damages = services.logs.damages
     page.add("kompat_damaged_batches_total", damages.found)
     page.add("kompat_repaired_batches_total", damages.repaired)
+    page.add("kompat_scrubbed_bytes_total", services.logs.scrubber.bytes)
     page.add("kompat_refused_replica_batches_total", damages.refused)
     store: Any = services.logs.store
     if hasattr(store, "database"):  # else it is in memory
@@ -43,11 +44,11 @@ def _on_disk(page: Page, store: RocksStore) -> Iterator[None]:
     status = os.statvfs(store.directory)
     page.add("kompat_disk_free_bytes", status.f_bavail * status.f_frsize)
     page.add("kompat_disk_size_bytes", status.f_blocks * status.f_frsize)
-    page.add("kompat_disk_refusing", store.is_refusing)
+    page.add("kompat_disk_refusing_writes", store.is_refusing)
     yield
     for family in store.database.families():
         for name, property_name in _OF_FAMILIES:
-            page.add(name, store.database.tells(property_name, family), family)
+            page.add(name, store.database.int_property(property_name, family), family)
         yield
     for name, property_name in _OF_ALL:
-        page.add(name, store.database.tells(property_name))
+        page.add(name, store.database.int_property(property_name))

@@ -33,11 +33,17 @@ _INT32 = Struct(">i")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
-_LEADER_EPOCH_AT = 12
-_MAGIC_AT = 16
-_CRC_AT = 17
-_MAX_TIMESTAMP_AT = 35
-_SHORTEST_LENGTH = 14  # of the oldest format: what Kafka takes for the least possible
+
+# Where in the header its fields lie, for those who look at one of them without reading all.
+LENGTH_AT = 8
+LEADER_EPOCH_AT = 12
+MAGIC_AT = 16
+CRC_AT = 17
+ATTRIBUTES_AT = CRC_START
+FLAGS_AT = 22  # the lower byte of the attributes, which has all of them
+MAX_TIMESTAMP_AT = 35
+COUNT_AT = 57
+SHORTEST_LENGTH = 14  # of the oldest format: what Kafka takes for the least possible
 
 
 class BatchHeader(NamedTuple):
@@ -99,7 +105,7 @@ class TooLargeError(KafkaError):
 
 
 def refusal(error: _native.BatchError) -> KafkaError:
-    """The error that the client hears for what the native module found."""
+    """The client's error for what the native module found."""
     code, message, indices = error.args
     if isinstance(error, _native.BatchTooLarge):
         return TooLargeError(ErrorCode(code), message)
@@ -134,17 +140,17 @@ def split_batches(buffer: memoryview) -> list[memoryview]:
 
 
 def _batch_end(buffer: memoryview, pos: int, size: int) -> int:
-    if size - pos <= _MAGIC_AT:
+    if size - pos <= MAGIC_AT:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{size - pos} bytes are no record batch")
-    length: int = _INT32.unpack_from(buffer, pos + 8)[0]
-    if length < _SHORTEST_LENGTH:
+    length: int = _INT32.unpack_from(buffer, pos + LENGTH_AT)[0]
+    if length < SHORTEST_LENGTH:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is too small")
     end = pos + LOG_OVERHEAD + length
     if end > size:
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"batch length {length} is more than the {size - pos} bytes that are there"
         )
-    magic = buffer[pos + _MAGIC_AT]
+    magic = buffer[pos + MAGIC_AT]
     if magic > MAGIC:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"magic {magic} is unknown")
     if magic < MAGIC:
@@ -196,17 +202,17 @@ _pack_int32 = _INT32.pack_into
 def stamp(batch: memoryview | bytearray, base_offset: int, leader_epoch: int) -> None:
     """Give the batch its place, in the bytes where it lies."""
     _pack_base_offset(batch, 0, base_offset)
-    _pack_int32(batch, _LEADER_EPOCH_AT, leader_epoch)
+    _pack_int32(batch, LEADER_EPOCH_AT, leader_epoch)
 
 
 def set_log_append_time(batch: memoryview | bytearray, timestamp: int) -> None:
     """Make `timestamp` that of all records of the batch, in place."""
-    attributes: int = _ATTRIBUTES.unpack_from(batch, CRC_START)[0]
-    _ATTRIBUTES.pack_into(batch, CRC_START, attributes | LOG_APPEND_TIME)
+    attributes: int = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)[0]
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     set_max_timestamp(batch, timestamp)
 
 
 def set_max_timestamp(batch: memoryview | bytearray, timestamp: int) -> None:
     """Correct the header's idea of the newest record, in place."""
-    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp)
-    _CRC.pack_into(batch, _CRC_AT, _native.crc32c(batch, CRC_START))
+    _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, timestamp)
+    _CRC.pack_into(batch, CRC_AT, _native.crc32c(batch, CRC_START))

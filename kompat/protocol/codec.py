@@ -5,6 +5,7 @@ from struct import Struct
 from typing import Any, TypeVar, cast
 
 from kompat.errors import ProtocolError
+from kompat.protocol.api_keys import ApiKey
 from kompat.protocol.messages.classes import Message
 from kompat.protocol.messages.decoder import Decoder
 from kompat.protocol.messages.encoder import Encoder
@@ -13,7 +14,6 @@ from kompat.types import Buffer
 
 M = TypeVar("M", bound=Message)
 
-API_VERSIONS = 18
 NEVER = 1 << 15  # above every version
 
 # The version from which on an API's headers have tagged fields. The header has to be read before the API's class is
@@ -65,7 +65,7 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
 
 def decode_request(message: type[M], version: int, body: memoryview) -> M:
-    """Raises ProtocolError, and nothing else, for whatever the client may have sent."""
+    """Raises ProtocolError, and nothing else, whatever the client has sent."""
     reader = _readers.get((message, version))
     if reader is None:
         decoder = Decoder(version, flexible=message.is_flexible(version))
@@ -114,7 +114,7 @@ def encode_response_in_steps(
         encoder = Encoder(version, flexible=flexible, in_steps=True)
         writer = _step_writers[message_type, version] = encoder.struct(message_type.SCHEMA.struct)
     out = bytearray(_RESPONSE.size)
-    if flexible and message_type.SCHEMA.api_key != API_VERSIONS:
+    if flexible and message_type.SCHEMA.api_key != ApiKey.ApiVersions:
         out.append(0)
     steps = writer(out, message)
     if steps is not None:
@@ -132,7 +132,7 @@ def encode_response(correlation_id: int, message_type: type[Message], version: i
         writer = _writers[message_type, version] = encoder.struct(message_type.SCHEMA.struct)
     out = bytearray(_RESPONSE.size)
     # A client that has not learnt the versions yet could not read a newer header.
-    if flexible and message_type.SCHEMA.api_key != API_VERSIONS:
+    if flexible and message_type.SCHEMA.api_key != ApiKey.ApiVersions:
         out.append(0)
     writer(out, message)
     _pack_response_into(out, 0, len(out) - _LENGTH_SIZE, correlation_id)

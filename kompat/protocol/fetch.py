@@ -3,8 +3,9 @@
 Attributes are named as in the schema. Property tests hold both codecs equal in every version.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from struct import Struct
+from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from kompat.errors import ErrorCode, ProtocolError
@@ -12,6 +13,8 @@ from kompat.protocol import wire
 from kompat.protocol.produce import CurrentLeader, NodeEndpoint, encode_endpoints, encode_leader
 from kompat.protocol.wire import MALFORMED, Reader
 from kompat.types import ZERO_UUID, Buffer
+
+STEP = 500  # partitions that are read or written before others may have a turn
 
 FLEXIBLE = 12
 WITH_LOG_START = 5
@@ -25,6 +28,7 @@ WITH_ENDPOINTS = 16
 _unpack_int32 = Struct(">i").unpack_from
 _pack_int16 = Struct(">h").pack
 _pack_int32 = Struct(">i").pack
+_THROTTLE = Struct(">i")
 _REQUEST = Struct(">iiib")
 _SESSION = Struct(">ii")
 _REPLICA_STATE = Struct(">iq")
@@ -37,6 +41,8 @@ _pack_answer_v5 = Struct(">ihqqq").pack
 _pack_session = Struct(">ihi").pack
 _pack_aborted = Struct(">qq").pack
 _pack_diverging = Struct(">iqx").pack  # the last byte: no tagged fields inside
+
+P = TypeVar("P")
 
 
 class FetchPartition:
@@ -66,38 +72,30 @@ class FetchPartition:
         self.partition_max_bytes = partition_max_bytes
 
 
-class Topic:
+class Topic(Generic[P]):
     """By name up to v12, by id from v13 on."""
 
-    __slots__ = ("topic", "topic_id")
+    __slots__ = ("partitions", "topic", "topic_id")
 
-    def __init__(self, topic: str, topic_id: UUID) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-
-
-class FetchTopic(Topic):
-    __slots__ = ("partitions",)
-
-    def __init__(self, topic: str, topic_id: UUID, partitions: list[FetchPartition]) -> None:
+    def __init__(self, topic: str, topic_id: UUID, partitions: list[P]) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.partitions = partitions
 
 
-class ForgottenTopic(Topic):
-    __slots__ = ("partitions",)
+class FetchTopic(Topic[FetchPartition]):
+    __slots__ = ()
 
-    def __init__(self, topic: str, topic_id: UUID, partitions: list[int]) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partitions = partitions
+
+class ForgottenTopic(Topic[int]):
+    __slots__ = ()
 
 
 class FetchRequest:
     __slots__ = (
         "cluster_id",
         "forgotten_topics_data",
+        "is_long",
         "isolation_level",
         "max_bytes",
         "max_wait_ms",
@@ -111,6 +109,7 @@ class FetchRequest:
 
     def __init__(self, topics: list[FetchTopic] | None = None) -> None:
         self.cluster_id: str | None = None
+        self.is_long = False  # it may name very many partitions
         self.replica_id = -1  # from v15 on out of `replica_state`
         self.max_wait_ms = 0
         self.min_bytes = 0
@@ -123,20 +122,14 @@ class FetchRequest:
         self.rack_id = ""
 
 
-class AbortedTransaction:
-    __slots__ = ("first_offset", "producer_id")
-
-    def __init__(self, producer_id: int, first_offset: int) -> None:
-        self.producer_id = producer_id
-        self.first_offset = first_offset
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
 
 
-class EpochEndOffset:
-    __slots__ = ("end_offset", "epoch")
-
-    def __init__(self, epoch: int, end_offset: int) -> None:
-        self.epoch = epoch
-        self.end_offset = end_offset
+class EpochEndOffset(NamedTuple):
+    epoch: int
+    end_offset: int
 
 
 class PartitionResponse:
@@ -167,17 +160,12 @@ class PartitionResponse:
         self.records: Sequence[Buffer] = ()  # whole batches, one or more to a buffer
 
 
-class TopicResponse:
-    __slots__ = ("partitions", "topic", "topic_id")
-
-    def __init__(self, topic: str, topic_id: UUID, partitions: list[PartitionResponse]) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partitions = partitions
+class TopicResponse(Topic[PartitionResponse]):
+    __slots__ = ()
 
 
 class FetchResponse:
-    __slots__ = ("error_code", "node_endpoints", "responses", "session_id", "throttle_time_ms")
+    __slots__ = ("encoded", "error_code", "node_endpoints", "responses", "session_id", "throttle_time_ms")
 
     def __init__(
         self,
@@ -191,18 +179,51 @@ class FetchResponse:
         self.session_id = session_id
         self.responses = responses if responses is not None else []
         self.node_endpoints: Sequence[NodeEndpoint] = ()
+        self.encoded: list[Buffer] | None = None  # what `encode_fetch_response_in_steps` has made of it
 
 
 # -- requests --------------------------------------------------------------------------------------------------------
 def decode_fetch_request(version: int, body: memoryview) -> FetchRequest:
     """Raises ProtocolError where the body is malformed."""
     try:
-        return _read(version, body)
+        request, pos = _read_head(version, body)
+        topics, pos = _read_topic_count(version, body, pos)
+        tags = wire.ItemTags()
+        for _ in range(topics):
+            topic, count, pos = _read_topic(version, body, pos)
+            pos = _read_partitions(version, body, pos, count, tags, topic.partitions)
+            request.topics.append(topic)
+            if version >= FLEXIBLE:
+                pos = tags.skip(body, pos)
+        _read_rest(version, body, pos, request)
     except MALFORMED as error:
         raise ProtocolError(f"malformed FetchRequest v{version}: {error}") from None
+    return request
 
 
-def _read(version: int, body: memoryview) -> FetchRequest:
+def decode_fetch_request_in_steps(version: int, body: memoryview) -> Generator[None, None, FetchRequest]:
+    """As `decode_fetch_request`."""
+    try:
+        request, pos = _read_head(version, body)
+        request.is_long = True
+        topics, pos = _read_topic_count(version, body, pos)
+        tags = wire.ItemTags()
+        for _ in range(topics):
+            topic, count, pos = _read_topic(version, body, pos)
+            for left in range(count, 0, -STEP):
+                pos = _read_partitions(version, body, pos, min(left, STEP), tags, topic.partitions)
+                yield
+            request.topics.append(topic)
+            if version >= FLEXIBLE:
+                pos = tags.skip(body, pos)
+            yield
+        _read_rest(version, body, pos, request)
+    except MALFORMED as error:
+        raise ProtocolError(f"malformed FetchRequest v{version}: {error}") from None
+    return request
+
+
+def _read_head(version: int, body: memoryview) -> tuple[FetchRequest, int]:
     request = FetchRequest()
     pos = 0
     if version < WITH_REPLICA_STATE:
@@ -213,7 +234,10 @@ def _read(version: int, body: memoryview) -> FetchRequest:
     if version >= WITH_SESSIONS:
         request.session_id, request.session_epoch = _SESSION.unpack_from(body, pos)
         pos += _SESSION.size
-    request.topics, pos = _read_topics(version, body, pos)
+    return request, pos
+
+
+def _read_rest(version: int, body: memoryview, pos: int, request: FetchRequest) -> None:
     if version >= WITH_SESSIONS:
         request.forgotten_topics_data, pos = _read_forgotten(version, body, pos)
     if version >= FLEXIBLE:
@@ -221,7 +245,6 @@ def _read(version: int, body: memoryview) -> FetchRequest:
         _read_tags(body, pos, request)
     elif version >= WITH_RACK:
         request.rack_id, pos = wire.read_string(body, pos)
-    return request
 
 
 def _read_tags(body: memoryview, pos: int, request: FetchRequest) -> None:
@@ -243,8 +266,13 @@ _TAGS: dict[int, tuple[str, Reader]] = {
 }
 
 
-def _read_topic(version: int, body: memoryview, pos: int) -> tuple[str, UUID, int, int]:
-    """A topic's name or id, and how many partitions of it follow."""
+def _read_topic_count(version: int, body: memoryview, pos: int) -> tuple[int, int]:
+    count, pos = wire.read_compact_count(body, pos) if version >= FLEXIBLE else wire.read_count(body, pos)
+    return _not_null(count), pos
+
+
+def _read_topic(version: int, body: memoryview, pos: int) -> tuple[FetchTopic, int, int]:
+    """A topic, and how many partitions of it follow."""
     name, topic_id = "", ZERO_UUID
     if version >= FLEXIBLE:
         if version >= WITH_TOPIC_IDS:
@@ -255,23 +283,16 @@ def _read_topic(version: int, body: memoryview, pos: int) -> tuple[str, UUID, in
     else:
         name, pos = wire.read_string(body, pos)
         count, pos = wire.read_count(body, pos)
-    return name, topic_id, _not_null(count), pos
+    return FetchTopic(name, topic_id, []), _not_null(count), pos
 
 
-def _read_topics(version: int, body: memoryview, pos: int) -> tuple[list[FetchTopic], int]:
-    count, pos = wire.read_compact_count(body, pos) if version >= FLEXIBLE else wire.read_count(body, pos)
-    topics = []
-    tags = wire.ItemTags()
-    for _ in range(_not_null(count)):
-        name, topic_id, partition_count, pos = _read_topic(version, body, pos)
-        partitions = []
-        for _ in range(partition_count):
-            partition, pos = _read_partition(version, body, pos, tags)
-            partitions.append(partition)
-        topics.append(FetchTopic(name, topic_id, partitions))
-        if version >= FLEXIBLE:
-            pos = tags.skip(body, pos)
-    return topics, pos
+def _read_partitions(
+    version: int, body: memoryview, pos: int, count: int, tags: wire.ItemTags, partitions: list[FetchPartition]
+) -> int:
+    for _ in range(count):
+        partition, pos = _read_partition(version, body, pos, tags)
+        partitions.append(partition)
+    return pos
 
 
 def _read_partition(version: int, body: memoryview, pos: int, tags: wire.ItemTags) -> tuple[FetchPartition, int]:
@@ -290,14 +311,14 @@ def _read_partition(version: int, body: memoryview, pos: int, tags: wire.ItemTag
 
 
 def _read_forgotten(version: int, body: memoryview, pos: int) -> tuple[list[ForgottenTopic], int]:
-    count, pos = wire.read_compact_count(body, pos) if version >= FLEXIBLE else wire.read_count(body, pos)
+    count, pos = _read_topic_count(version, body, pos)
     topics = []
     tags = wire.ItemTags()
-    for _ in range(_not_null(count)):
-        name, topic_id, partition_count, pos = _read_topic(version, body, pos)
+    for _ in range(count):
+        topic, partition_count, pos = _read_topic(version, body, pos)
         partitions = list(Struct(f">{partition_count}i").unpack_from(body, pos))
         pos += 4 * partition_count
-        topics.append(ForgottenTopic(name, topic_id, partitions))
+        topics.append(ForgottenTopic(topic.topic, topic.topic_id, partitions))
         if version >= FLEXIBLE:
             pos = tags.skip(body, pos)
     return topics, pos
@@ -312,27 +333,62 @@ def _not_null(count: int) -> int:
 # -- responses -------------------------------------------------------------------------------------------------------
 def encode_fetch_response(version: int, message: FetchResponse) -> list[Buffer]:
     """The body, without header and length. The records' buffers stand in the list as they came."""
+    if message.encoded is not None:
+        head = bytearray(message.encoded[0])
+        head[: _THROTTLE.size] = _THROTTLE.pack(message.throttle_time_ms)  # it may be known only now
+        return [head, *message.encoded[1:]]
     buffers: list[Buffer] = []
+    out = _write_head(version, message)
+    for topic in message.responses:
+        _write_topic(out, version, topic)
+        out = _write_partitions(out, version, topic.partitions, buffers)
+        if version >= FLEXIBLE:
+            out.append(0)
+    return _write_end(out, version, message, buffers)
+
+
+def encode_fetch_response_in_steps(version: int, message: FetchResponse) -> Generator[None, None, list[Buffer]]:
+    """As `encode_fetch_response`."""
+    buffers: list[Buffer] = []
+    out = _write_head(version, message)
+    for topic in message.responses:
+        _write_topic(out, version, topic)
+        for begin in range(0, len(topic.partitions), STEP):
+            out = _write_partitions(out, version, topic.partitions[begin : begin + STEP], buffers)
+            yield
+        if version >= FLEXIBLE:
+            out.append(0)
+    return _write_end(out, version, message, buffers)
+
+
+def _write_head(version: int, message: FetchResponse) -> bytearray:
     out = bytearray()
     if version >= WITH_SESSIONS:
         out += _pack_session(message.throttle_time_ms, message.error_code, message.session_id)
     else:
         out += _pack_int32(message.throttle_time_ms)
+    _write_count(out, len(message.responses), is_flexible=version >= FLEXIBLE)
+    return out
+
+
+def _write_partitions(
+    out: bytearray, version: int, partitions: Sequence[PartitionResponse], buffers: list[Buffer]
+) -> bytearray:
+    """What follows goes into the array that is returned."""
     is_flexible = version >= FLEXIBLE
-    _write_count(out, len(message.responses), is_flexible=is_flexible)
-    for topic in message.responses:
-        _write_topic(out, version, topic)
-        for partition in topic.partitions:
-            _write_partition(out, version, partition)
-            if partition.records:
-                buffers.append(out)
-                buffers += partition.records
-                out = bytearray()
-            if is_flexible:
-                _write_partition_tags(out, partition)
+    for partition in partitions:
+        _write_partition(out, version, partition)
+        if partition.records:
+            buffers.append(out)
+            buffers += partition.records
+            out = bytearray()
         if is_flexible:
-            out.append(0)
-    if is_flexible:
+            _write_partition_tags(out, partition)
+    return out
+
+
+def _write_end(out: bytearray, version: int, message: FetchResponse, buffers: list[Buffer]) -> list[Buffer]:
+    if version >= FLEXIBLE:
         _write_tags(out, version, message)
     if out:
         buffers.append(out)

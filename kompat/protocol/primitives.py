@@ -1,4 +1,8 @@
-"""Kafka's primitive types, as the records of internal topics and the embedded consumer protocol use them."""
+"""Kafka's primitive types, as the records of internal topics and the embedded consumer protocol use them.
+
+A cursor, for codecs that are written by hand; wire.py has the functions that compiled codecs of requests are made of. ADR 28 has
+why both are there.
+"""
 
 import struct
 from collections.abc import Callable, Iterable
@@ -22,7 +26,7 @@ def shared_uuid(data: bytes) -> UUID:
 
 
 class MalformedBytesError(ValueError):
-    """The bytes are not what the format says."""
+    """The bytes do not follow the format."""
 
 
 class Writer:
@@ -104,7 +108,7 @@ class Writer:
 
 
 class Reader:
-    """Takes primitives off a buffer; whatever does not fit is MalformedBytesError, never an out-of-bounds allocation."""
+    """Reads primitives from a buffer; malformed bytes raise MalformedBytesError, and never cause an out-of-bounds allocation."""
 
     __slots__ = ("_data", "_end", "_pos")
 

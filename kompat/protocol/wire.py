@@ -16,7 +16,7 @@ T = TypeVar("T")
 Reader = Callable[[memoryview, int], tuple[Any, int]]
 Writer = Callable[[bytearray, Any], None]
 
-# What reading from malformed bytes may raise; whoever calls the readers turns it into a ProtocolError.
+# What reading malformed bytes may raise; the callers of the readers turn it into a ProtocolError.
 MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
 
 _unpack_int16 = struct.Struct(">h").unpack_from

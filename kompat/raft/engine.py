@@ -1,4 +1,4 @@
-"""The Raft engine: one `RaftGroup` per replica, driven by whoever owns the log and the links.
+"""The Raft engine: one `RaftGroup` per replica, driven by the owner of the log and the links.
 
 A group takes `propose`, `step` (a peer's message) and `tick`, and collects what follows from them. After each turn:
 
@@ -13,27 +13,27 @@ A group takes `propose`, `step` (a peer's message) and `tick`, and collects what
         5. when the write is on disk: `persisted(ready.number)`, then send `ready.messages_after_persist`, then start
            again: what was persisted may have been committed by it.
 
-Several readies may be under way; they are written in order, `persisted(n)` speaks for all up to n, and messages after
+Several readies may be under way; they are written in order, `persisted(n)` covers all up to n, and messages after
 persist leave in the order of their readies. So a ready without `must_sync` is persisted at once only where no earlier
-one is still being written. Committed is told only of what this replica has persisted itself.
+one is still being written. Only what this replica has persisted itself is reported as committed.
 
 What the log must give back at a start is a `GroupState`. Payloads cross without a copy: a proposed buffer, or a slice
 of a received frame, comes out of `Ready` and `Message` as the same object, and must not be changed after it went in.
 
-- Old entries are not kept in memory. `ready.wanted` asks for them; read them (at least one, about `max_bytes`), then
-  `supply_entries(want.id, …)`, or supply none when they cannot be read: the follower's next answer asks again.
+- Old entries are not kept in memory. `ready.wanted` requests them; read them (at least one, about `max_bytes`), then
+  `supply_entries(want.id, …)`, or supply none when they cannot be read: the follower's next answer requests them again.
 - A follower that needs compacted entries is offered a snapshot: a message of kind SNAPSHOT with its index, term and
   members. Send it ahead of the bulk. The receiver looks with `describe_message`, fetches the bulk, and only then steps
   the message; the group may still find it needless. The sender reports `report_snapshot(to, ok)` in the end.
-- A group begins with `fresh_state`, the same on each founder; who joins later begins with `EMPTY_STATE` and gets a
+- A group begins with `fresh_state`, the same on each founder; a replica that joins later begins with `EMPTY_STATE` and gets a
   snapshot, because the founders' logs do not begin at zero. A voter is added as learner first, then promoted.
-- A broker that does not sync may come back without the end of a log that it has acknowledged. Whoever sees a peer
-  again after a restart calls `reset_peer`, else the leader takes its old word for it, and the peer refuses heartbeats.
+- A broker that does not sync may come back without the end of a log that it has acknowledged. When a peer is
+  linked again after a restart, call `reset_peer`: else the leader relies on its old acknowledgements, and it refuses heartbeats.
 - Ids are numbers above zero. Randomness comes from `seed` alone, so a run with the same inputs repeats itself.
 - `RaftPanic` means that the engine found its state broken. The group refuses everything from then on; stop the broker.
 
 Many groups share a `RaftGroups`: one `tick` for all, heartbeats of all in one blob per peer (`take_heartbeats`,
-`step_heartbeats`, `step_heartbeat_replies`). With `quiet_after` groups that have had nothing to do for so many ticks
+`step_heartbeats`, `step_heartbeat_replies`). With `quiet_after` groups that had nothing to do for that many ticks
 stop heartbeats and election timers on all replicas; a proposal or a message wakes them, and the owner of the links has
 to call `wake(peer)` when it loses a peer.
 """
@@ -71,7 +71,6 @@ __all__ = [
     "ConfState",
     "EntriesWanted",
     "Entry",
-    "EntryKind",
     "EntryTuple",
     "GroupState",
     "HardState",
@@ -82,6 +81,7 @@ __all__ = [
     "NotLeader",
     "PeerProgress",
     "Position",
+    "RaftEntryKind",
     "RaftError",
     "RaftGroup",
     "RaftGroups",
@@ -112,7 +112,7 @@ class Role(IntEnum):
     PRE_CANDIDATE = 3
 
 
-class EntryKind(IntEnum):
+class RaftEntryKind(IntEnum):
     NORMAL = 0
     MEMBERSHIP = 2
 
@@ -178,17 +178,17 @@ class Settings:
     """Persisted payloads kept for followers that are a little behind."""
 
     tell_commits: bool = True
-    """Whether followers hear of a commit at once, or with the next append or heartbeat: half as many messages."""
+    """Whether followers learn of a commit at once, or with the next append or heartbeat: half as many messages."""
 
 
 FOUNDING: Position = (1, 1)
 
 EMPTY_STATE = GroupState(members=ConfState(), hard_state=HardState(), base=(0, 0), last=0, applied=0)
-"""A replica that waits to be told everything."""
+"""A replica that has nothing, and waits for a snapshot."""
 
 
 def fresh_state(voters: Sequence[int], learners: Sequence[int] = ()) -> GroupState:
-    """A founder of a new group. Its log begins after an entry that never was, so that an empty replica needs a snapshot."""
+    """A founder of a new group. Its log begins after an entry that never existed, so that an empty replica needs a snapshot."""
     index, term = FOUNDING
     hard_state = HardState(term, 0, index)
     members = ConfState(voters, learners)

@@ -1,7 +1,7 @@
-"""The other brokers: one authenticated link to each, whoever dialled, kept up until it is not wanted any more.
+"""The other brokers: one authenticated link to each, dialled by either side, kept up until it is no longer needed.
 
 What is sent to a broker without a link is dropped (Raft copes) or refused (calls). Messages of one turn of the event loop
-leave together. Nothing here retries a message: whoever sent it knows best whether it is still true.
+leave together. Nothing here retries a message: its sender knows whether it is still valid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dataclasses import replace
 from kompat.errors import PeerUnavailable
 from kompat.raft.links.calls import CallHandler, Handlers, HeartbeatHandler, RaftHandler, StreamHandler
 from kompat.raft.links.dialler import Dialler
-from kompat.raft.links.door import Door
 from kompat.raft.links.frames import Kind, parcel, raft_parcel
 from kompat.raft.links.handshake import (
     LONGEST_CLUSTER_ID,
@@ -31,6 +30,7 @@ from kompat.raft.links.handshake import (
 )
 from kompat.raft.links.identity import Identity
 from kompat.raft.links.link import CLOSED, Link
+from kompat.raft.links.listener import LinkListener
 from kompat.raft.links.notices import Notices
 from kompat.raft.links.outbox import Lane
 from kompat.types import Buffer, NodeId
@@ -80,32 +80,19 @@ class Peers:
         self._gone: set[NodeId] = set()
         self._diallers: dict[NodeId, Dialler] = {}
         self._notices = Notices()
-        self._door = Door(self._welcome)
+        self._listener = LinkListener(self._welcome)
         self._is_closed = False
         self._beats = self.loop.call_later(beat_seconds, self._beat)
         self.cluster_id = cluster_id
 
     # -- handlers ----------------------------------------------------------------------------------------------------
-    @property
-    def on_raft(self) -> RaftHandler:
-        """Node, group, header, payloads."""
-        return self.handlers.on_raft
-
-    @on_raft.setter
-    def on_raft(self, handler: RaftHandler) -> None:
-        self.handlers.on_raft = handler
-
-    @property
-    def on_heartbeats(self) -> HeartbeatHandler:
-        return self.handlers.on_heartbeats
-
-    @on_heartbeats.setter
-    def on_heartbeats(self, handler: HeartbeatHandler) -> None:
-        self.handlers.on_heartbeats = handler
+    def receive_raft(self, on_raft: RaftHandler, on_heartbeats: HeartbeatHandler) -> None:
+        """Have these called with Raft's messages and heartbeats of other brokers."""
+        self.handlers.on_raft, self.handlers.on_heartbeats = on_raft, on_heartbeats
 
     @property
     def on_call(self) -> dict[int, CallHandler]:
-        """By kind. What a handler returns is the answer; a KafkaError it raises is raised again at the caller."""
+        """By kind. What a handler returns is the response; a KafkaError that it raises is raised at the caller."""
         return self.handlers.on_call
 
     @property
@@ -113,14 +100,14 @@ class Peers:
         """By kind. Node, head, chunks; chunks arrive as they were given to `stream`."""
         return self.handlers.on_stream
 
-    # -- who is there ------------------------------------------------------------------------------------------------
+    # -- linked brokers ----------------------------------------------------------------------------------------------
     @property
     def cluster_id(self) -> str:
         return self._me.cluster_id
 
     @cluster_id.setter
     def cluster_id(self, cluster_id: str) -> None:
-        """Brokers of another cluster are refused from now on, and those that are linked let go."""
+        """Brokers of another cluster are refused from now on, and their links are closed."""
         if len(cluster_id.encode()) > LONGEST_CLUSTER_ID:
             raise ValueError(f"a cluster id of more than {LONGEST_CLUSTER_ID} bytes")
         self._me = replace(self._me, cluster_id=cluster_id)
@@ -133,7 +120,7 @@ class Peers:
         return node in self._links
 
     def is_gone(self, node: NodeId) -> bool:
-        """It has ended, as far as one can tell, and is not cut off: it has closed its link, or nobody listens where it was."""
+        """Whether the broker has ended, rather than being unreachable: it has closed its link, or its port refuses connections."""
         return node in self._gone
 
     @property
@@ -141,8 +128,8 @@ class Peers:
         return sorted(self._links)
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Let other brokers connect; the address is told, because port 0 takes any that is free."""
-        return await self._door.open(host, port)
+        """Accept links of other brokers. Returns the address, because port 0 takes any free one."""
+        return await self._listener.open(host, port)
 
     def connect(self, node: NodeId, host: str, port: int) -> None:
         """Keep a link to `node`, until `forget`. With another address: dial that from now on."""
@@ -157,7 +144,7 @@ class Peers:
                 dialler.linked()
 
     def forget(self, node: NodeId) -> None:
-        """Let the link go, and do not dial any more. Should the broker dial, it is let in."""
+        """Close the link, and do not dial any more. If the broker dials, it is accepted."""
         dialler = self._diallers.pop(node, None)
         if dialler is not None:
             dialler.stop()
@@ -168,7 +155,7 @@ class Peers:
     async def close(self) -> None:
         self._is_closed = True
         self._beats.cancel()
-        await self._door.close()
+        await self._listener.close()
         tasks: list[asyncio.Task[None]] = [dialler.stop() for dialler in self._diallers.values()]
         self._diallers.clear()
         for link in list(self._links.values()):
@@ -259,7 +246,7 @@ class Peers:
     def _secrets(self, certified: frozenset[int] | None) -> Secrets:
         return Secrets(self._identity.secret, certified)
 
-    # -- what links tell ---------------------------------------------------------------------------------------------
+    # -- calls of links ----------------------------------------------------------------------------------------------
     def agree(self, met: Met) -> bytes | None:
         node = met.peer.node
         current = self._links.get(node)

@@ -1,1 +1,1 @@
-"""Who is who, who may do what, and how much: pure, without IO."""
+"""Authentication, authorization and quotas: pure, without IO."""

@@ -1,7 +1,7 @@
-"""Access control as Kafka's: who may do what with which resource, from where.
+"""ACLs as in Kafka: which principal may do which operation on which resource, from which host.
 
-A denial counts before any permission. Without an ACL for a resource nobody may do anything with it, unless the operator has
-said that everybody may then. Some permissions imply others; denials imply none.
+A denial takes precedence over any permission. A resource without an ACL is closed to all principals, unless
+`allow.everyone.if.no.acl.found` opens it. Some permissions imply others; denials imply none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 ANYTHING = "*"  # as the name of a literal pattern, and as a host
-ANYBODY = "User:*"
+ANY_PRINCIPAL = "User:*"
 CLUSTER_NAME = "kafka-cluster"
 
 
@@ -35,7 +35,7 @@ class Operation(IntEnum):
 
 
 class Kind(IntEnum):
-    """Of a resource."""
+    """The type of a resource."""
 
     UNKNOWN = 0
     ANY = 1  # in filters
@@ -50,7 +50,7 @@ class Kind(IntEnum):
 class Pattern(IntEnum):
     UNKNOWN = 0
     ANY = 1  # in filters
-    MATCH = 2  # in filters: all that apply to a resource of this name
+    MATCH = 2  # in filters: all patterns that match a resource of this name
     LITERAL = 3
     PREFIXED = 4
 
@@ -80,8 +80,8 @@ class Acl:
     permission: Permission
 
     def is_for(self, principal: str, host: str, operation: Operation) -> bool:
-        """Whether it says something of this; that its resource is meant is known already."""
-        if self.principal not in (principal, ANYBODY) or self.host not in (host, ANYTHING):
+        """Whether the ACL applies to this principal, host and operation. The caller has matched the resource."""
+        if self.principal not in (principal, ANY_PRINCIPAL) or self.host not in (host, ANYTHING):
             return False
         if self.operation in (operation, Operation.ALL):
             return True
@@ -128,13 +128,13 @@ class AclFilter:
 
 
 class Acls:
-    """All that there are, so filed that those for a resource are found without looking at the others."""
+    """All ACLs, indexed by resource: finding those for a resource does not scan the others."""
 
     def __init__(self, acls: Iterable[Acl] = ()) -> None:
         self._all: dict[Acl, None] = {}
         self._filed: dict[tuple[Kind, Pattern, str], dict[Acl, None]] = {}
-        self._prefixes: dict[Kind, dict[int, int]] = {}  # how many patterns have a prefix of this length
-        self.version = 0  # moves with every change
+        self._prefixes: dict[Kind, dict[int, int]] = {}  # the number of patterns by the length of their prefix
+        self.version = 0  # grows with every change
         for acl in acls:
             self.add(acl)
 
@@ -169,7 +169,7 @@ class Acls:
         return Acls(self._all)
 
     def of(self, kind: Kind, name: str) -> Iterator[Acl]:
-        """All that apply to a resource."""
+        """The ACLs that apply to a resource."""
         filed = self._filed
         yield from filed.get((kind, Pattern.LITERAL, name), ())
         if name != ANYTHING:
@@ -198,7 +198,7 @@ class Acls:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the operator says, besides ACLs."""
+    """The settings that count beside ACLs."""
 
     super_users: Collection[str] = frozenset()
     is_open_without_acls: bool = False
@@ -219,14 +219,14 @@ def allows(acls: Acls, rules: Rules, principal: str, host: str, operation: Opera
 
 
 def allows_any(acls: Acls, rules: Rules, principal: str, host: str, operation: Operation, kind: Kind) -> bool:
-    """Whether there may be a resource of this kind that the principal may do this with."""
+    """Whether the principal may do the operation on at least one resource of this kind, which need not exist."""
     if allows(acls, rules, principal, host, operation, kind, "hardcode"):
-        return True  # a name that Kafka has chosen: finds super users, and rules for all names
+        return True  # Kafka's own placeholder: it finds super users, and ACLs for all names
     relevant = [
         acl
         for acl in acls
         if acl.kind is kind
-        and acl.principal in (principal, ANYBODY)
+        and acl.principal in (principal, ANY_PRINCIPAL)
         and acl.host in (host, ANYTHING)
         and acl.operation in (operation, Operation.ALL)
     ]

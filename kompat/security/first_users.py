@@ -1,4 +1,4 @@
-"""The users that a cluster begins with: `SCRAM-SHA-256=[name=admin,password=…]`, as kafka-storage takes them."""
+"""The first users of a new cluster: `SCRAM-SHA-256=[name=admin,password=…]`, in the format of kafka-storage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FirstUser:
 
 
 def parse_first_users(setting: str, text: str) -> list[FirstUser]:
-    """Several may stand in a row, or on lines of their own; `#` begins a comment line."""
+    """Parse users that are separated by spaces or lines; `#` begins a comment line."""
     left = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     found = []
     while left.strip():

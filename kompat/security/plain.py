@@ -1,4 +1,4 @@
-"""SASL PLAIN (RFC 4616): a name and a password, as they are; and the users that a listener's settings give them to."""
+"""SASL PLAIN (RFC 4616): a user name and a password as plain text, and the users in a listener's settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _USER = "user_"
 
 
 def name_and_password(token: bytes) -> tuple[str, str]:
-    """What the client says. Raises SaslFailure."""
+    """The user name and the password in the client's message. Raises SaslFailure."""
     try:
         parts = token.decode().split("\0", 3)
     except UnicodeDecodeError:

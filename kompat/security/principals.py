@@ -1,32 +1,17 @@
-"""Principals: `User:alice`. Those who show a certificate are named by its subject, or by what rules make of that.
+"""Principals: `User:alice`. The principal of a client certificate is its subject, which mapping rules may shorten.
 
-Subjects are written as Java writes them (RFC 2253, the last part first), for that is what ACLs and rules have been written for.
+Subjects have Java's form (RFC 2253, the last part first), because existing ACLs and rules expect it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
+from kompat._native import certificate_subject
 from kompat.errors import ConfigError, ErrorCode, KafkaError
 
 ANONYMOUS = "User:ANONYMOUS"
-
-# Attributes that have a name in RFC 2253; the others are written as numbers.
-_KEYWORDS = {
-    "2.5.4.3": "CN",
-    "2.5.4.7": "L",
-    "2.5.4.8": "ST",
-    "2.5.4.10": "O",
-    "2.5.4.11": "OU",
-    "2.5.4.6": "C",
-    "2.5.4.9": "STREET",
-    "0.9.2342.19200300.100.1.25": "DC",
-    "0.9.2342.19200300.100.1.1": "UID",
-}
-_ENCODINGS = {0x0C: "utf-8", 0x13: "ascii", 0x16: "ascii", 0x14: "latin-1", 0x1E: "utf-16-be", 0x1C: "utf-32-be"}
-_VERSION = 0xA0
-_OBJECT_ID = 0x06
 
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _REFERENCE = re.compile(r"\\(.)|\$(\d)")
@@ -38,75 +23,17 @@ def user(name: str) -> str:
     return f"User:{name}"
 
 
-# -- the subject of a certificate -----------------------------------------------------------------------------------
 def subject(certificate: bytes) -> str:
-    """Of a certificate in DER that OpenSSL has found to be in order."""
-    _, body, _ = _element(certificate, 0)
-    _, fields, _ = _element(body, 0)
-    position = 0
-    if fields[0] == _VERSION:
-        _, _, position = _element(fields, position)
-    for _ in range(4):  # serial number, algorithm, issuer, validity
-        _, _, position = _element(fields, position)
-    _, names, _ = _element(fields, position)
-    return ",".join("+".join(map(_written, _elements(part))) for _, part in reversed(list(_elements(names))))
-
-
-def _written(attribute: tuple[int, bytes]) -> str:
-    (_, kind), (tag, value) = _elements(attribute[1])
-    number = _dotted(kind)
-    keyword, encoding = _KEYWORDS.get(number), _ENCODINGS.get(tag)
-    if keyword is None or encoding is None:
-        return f"{number}=#{_encoded(tag, value).hex()}"
-    return f"{keyword}={_escaped(value.decode(encoding, 'replace'))}"
-
-
-def _escaped(text: str) -> str:
-    escaped = re.sub(r'([,+"\\<>;])', r"\\\1", text)
-    if escaped.startswith(("#", " ")):
-        escaped = "\\" + escaped
-    return escaped[:-1] + "\\ " if escaped.endswith(" ") and not escaped.endswith("\\ ") else escaped
-
-
-def _element(data: bytes, position: int) -> tuple[int, bytes, int]:
-    """Tag, contents and end of a DER element."""
-    tag, length = data[position], data[position + 1]
-    position += 2
-    if length & 0x80:
-        size = length & 0x7F
-        length = int.from_bytes(data[position : position + size], "big")
-        position += size
-    return tag, data[position : position + length], position + length
-
-
-def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
-    position = 0
-    while position < len(data):
-        tag, contents, position = _element(data, position)
-        yield tag, contents
-
-
-def _encoded(tag: int, value: bytes) -> bytes:
-    if len(value) < 0x80:
-        return bytes([tag, len(value)]) + value
-    size = (len(value).bit_length() + 7) // 8
-    return bytes([tag, 0x80 | size]) + len(value).to_bytes(size, "big") + value
-
-
-def _dotted(contents: bytes) -> str:
-    numbers, number = [], 0
-    for byte in contents:
-        number = number << 7 | byte & 0x7F
-        if not byte & 0x80:
-            numbers.append(number)
-            number = 0
-    first = min(numbers[0] // 40, 2)
-    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+    """The subject of a DER certificate, in Java's form. Raises KafkaError if it cannot be read."""
+    try:
+        return certificate_subject(certificate)
+    except ValueError as wrong:
+        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, str(wrong)) from None
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------
 class PrincipalRules:
-    """`ssl.principal.mapping.rules`: the first that applies says what a subject is called."""
+    """`ssl.principal.mapping.rules`: the first rule that matches a subject makes the name of its principal."""
 
     def __init__(self, text: str) -> None:
         found = re.finditer(rf"\s*({_RULE})\s*(?:,\s*|$)", text.strip())
@@ -144,7 +71,7 @@ def _rule(found: re.Match[str]) -> Rule | None:
 
 
 def _referred(match: re.Match[str], found: re.Match[str]) -> str:
-    """What `$1` stands for; of groups that the pattern does not have, itself."""
+    """The text of the group `$1`; a reference to a group that the pattern does not have stays as it is."""
     if found[1] is not None:
         return found[1]
     number = int(found[2])

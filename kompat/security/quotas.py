@@ -1,7 +1,7 @@
-"""How much clients may do, as in Kafka: whose quota counts for whom, and how long somebody has to wait who did too much.
+"""Client quotas as in Kafka: which quota applies to a client, and how long it is throttled after it exceeds it.
 
-An entity is a user, a client id, a user with a client id, or an IP address; the name None stands for all that have no
-quota of their own. Time comes in as milliseconds that never jump.
+An entity is a user, a client id, a user with a client id, or an IP address; the name None stands for the default, which
+applies to all without a quota of their own. Times are arguments, in monotonic milliseconds.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ CONNECTION_CREATION_RATE = "connection_creation_rate"
 Entity = frozenset[tuple[str, str | None]]
 Limits = Mapping[Entity, Mapping[str, float]]
 
-MANY = 1024  # meters, before those that nobody needs any more are looked for
+MANY = 1024  # meters, before idle ones are removed
 
-# The most that a whole number may be; None where it need not be one.
+# The maximum of a quota that is a whole number; None if it need not be whole.
 CLIENT_KEYS: Mapping[str, int | None] = {
     PRODUCER_BYTE_RATE: 2**63 - 1,
     CONSUMER_BYTE_RATE: 2**63 - 1,
@@ -35,7 +35,7 @@ _TYPES = {2**63 - 1: "a LONG", 2**31 - 1: "an INT"}
 
 
 def objection_to_value(keys: Mapping[str, int | None], key: str, value: float) -> str | None:
-    """What is wrong with a limit, in Kafka's words."""
+    """The reason why a limit is invalid, in Kafka's words."""
     if key not in keys:
         return f"Invalid configuration key {key}"
     if not value > 0:
@@ -49,7 +49,7 @@ def objection_to_value(keys: Mapping[str, int | None], key: str, value: float) -
 
 
 class Rate:
-    """Of the last seconds: a few samples, of which the oldest falls out. A new one begins as if it had been idle before."""
+    """A rate over the last seconds, from a few samples, of which the oldest drop out. A new rate begins as if it had been idle."""
 
     __slots__ = ("_count", "_samples", "_window")
 
@@ -72,7 +72,7 @@ class Rate:
         return sum(sample[2] for sample in self._samples) * 1000 / span
 
     def span(self, now: float) -> float:
-        """The milliseconds that the rate is of."""
+        """The milliseconds that the rate covers."""
         self._forget(now)
         elapsed = now - self._samples[0][0] if self._samples else 0.0
         missing = self._count - 1 - elapsed // self._window
@@ -83,24 +83,24 @@ class Rate:
             self._samples.popleft()
 
     def is_idle(self, now: float) -> bool:
-        """Nothing would change if it were made anew."""
+        """Whether it equals a new rate."""
         self._forget(now)
         return not self._samples
 
     def wait(self, limit: float, now: float) -> float:
-        """Milliseconds until the rate is down to the limit, if nothing more comes."""
+        """Milliseconds until the rate is down to the limit, if nothing more is recorded."""
         rate = self.per_second(now)
         return (rate - limit) / limit * self.span(now) if rate > limit else 0.0
 
 
 class Bucket:
-    """Tokens that come back at a steady rate: may be overdrawn once, then nothing is to be had until it is made good."""
+    """A token bucket: it may be overdrawn once, and then gives no tokens until it is refilled above zero."""
 
     __slots__ = ("_at", "_seconds", "_tokens")
 
     def __init__(self, samples: int, window_ms: float) -> None:
-        self._seconds = samples * window_ms / 1000  # of the rate that may be saved up
-        self._tokens: float | None = None  # full
+        self._seconds = samples * window_ms / 1000  # that unused tokens accumulate for
+        self._tokens: float | None = None  # None: full
         self._at = 0.0
 
     def _refill(self, limit: float, now: float) -> float:
@@ -123,14 +123,14 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The quota that counts for somebody, and with whom it is shared."""
+    """The quota that applies to a client, and which clients share it."""
 
     limit: float
-    shared_by: tuple[str, str, str]  # key, user, client id; empty: whichever
+    shared_by: tuple[str, str, str]  # key, user, client id; empty: any
 
 
 def _candidates(user: str, client_id: str) -> Iterator[tuple[Entity, str, str]]:
-    """Entities whose quotas may count, the first that has one does; and who shares it."""
+    """The entities whose quotas may apply, by precedence, and which users and client ids share each."""
     yield frozenset({(USER, user), (CLIENT_ID, client_id)}), user, client_id
     yield frozenset({(USER, user), (CLIENT_ID, None)}), user, client_id
     yield frozenset({(USER, user)}), user, ""
@@ -158,7 +158,7 @@ def find_ip(limits: Limits, address: str) -> float | None:
 
 
 class Meters:
-    """What everybody who has a quota has done lately."""
+    """The recent usage of all clients that have a quota."""
 
     def __init__(self, samples: int, window_ms: float, mutation_samples: int, mutation_window_ms: float) -> None:
         self._shape = samples, window_ms
@@ -171,11 +171,11 @@ class Meters:
 
     @property
     def longest_ms(self) -> float:
-        """That somebody has to wait whose quota is not of bytes."""
+        """The longest throttle time of quotas other than those on bytes."""
         return self._shape[1]
 
     def limit(self, limits: Limits) -> None:
-        """From now on these count; what was done before still does."""
+        """Replace the limits; the recorded usage stays."""
         self._limits = limits
         self._found.clear()
 
@@ -188,13 +188,13 @@ class Meters:
         return self._found[wanted]
 
     def most(self, key: str, user: str, client_id: str) -> float | None:
-        """More than this at once is too much, even for who did nothing before."""
+        """The most that a client may use at once, even if it has been idle."""
         found = self.find(key, user, client_id)
         samples, window = self._shape
         return found.limit * (samples - 1) * window / 1000 if found is not None else None
 
     def record(self, key: str, user: str, client_id: str, value: float, now: float) -> float:
-        """Milliseconds to wait."""
+        """Record usage and return the throttle time in milliseconds."""
         found = self.find(key, user, client_id)
         if found is None:
             return 0.0
@@ -203,7 +203,7 @@ class Meters:
         return rate.wait(found.limit, now)
 
     def connected(self, address: str, now: float) -> float:
-        """Milliseconds that a new connection has to be kept waiting before it is refused; 0: it is welcome."""
+        """The throttle time of a new connection in milliseconds, after which it is closed; 0 if it is accepted."""
         limit = find_ip(self._limits, address)
         if limit is None:
             return 0.0
@@ -215,7 +215,7 @@ class Meters:
         return min(wait, self.longest_ms)
 
     def mutate(self, user: str, client_id: str, value: float, now: float, *, is_strict: bool) -> float:
-        """Milliseconds to wait. Where that is `is_strict`, nothing is recorded for who has to wait already."""
+        """The throttle time in milliseconds. With `is_strict`, nothing is recorded for a client that is throttled already."""
         found = self.find(CONTROLLER_MUTATION_RATE, user, client_id)
         if found is None:
             return 0.0
@@ -240,7 +240,7 @@ class Meters:
         return rate
 
     def _tidy(self, now: float) -> None:
-        """Clients may come under any number of names: who has been idle needs no meter."""
+        """Remove the meters of idle clients: clients may use any number of names."""
         if len(self._rates) + len(self._buckets) < self._many:
             return
         self._rates = {whose: rate for whose, rate in self._rates.items() if not rate.is_idle(now)}

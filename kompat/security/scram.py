@@ -1,7 +1,7 @@
-"""SCRAM (RFC 5802, RFC 7677): what a broker keeps of a password, and its side of the conversation that proves it.
+"""SCRAM (RFC 5802, RFC 7677): the credentials that a broker stores, and the server side of the exchange.
 
-Credentials are made from a password by many rounds of hashing (`salted`): milliseconds, never to be spent on the event
-loop. A conversation itself needs no more than a few.
+Credentials are derived from a password by many rounds of hashing (`salted`), which takes milliseconds and must not run on the
+event loop. The exchange itself needs only a few hashes.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
 
 from kompat.security.failure import SaslFailure
 
 LEAST_ITERATIONS = 4096
 MOST_ITERATIONS = 16384
 SALT_BYTES = 24
-LONGEST_MESSAGE = 8192  # a name, two nonces and a proof are far from that; reading one takes time
-_ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyz"
-_TEXT = frozenset(_ALPHABET)
+LONGEST_MESSAGE = 8192  # a name, two nonces and a proof are much shorter; parsing takes time
 
 _NAME = r"(?:[^=,\x00]|=2C|=3D)+"
-# Compiled on first use: most brokers need none of them.
+# Compiled on first use, because most brokers do not need them.
 _FIRST = (
     rf"n,(?:a=(?P<authzid>{_NAME}))?,(?P<bare>(?:m=[^,]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)"
     r"(?P<extensions>(?:,[A-Za-z]+=[^,\x00]+)*))"
@@ -35,7 +32,7 @@ _FINAL = r"(?P<bare>c=(?P<channel>[A-Za-z0-9/+=]*),r=(?P<nonce>[\x21-\x2b\x2d-\x
 
 
 class Mechanism(IntEnum):
-    """By the protocol's numbers."""
+    """The mechanisms, with the protocol's numbers."""
 
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
@@ -59,7 +56,7 @@ class Mechanism(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a broker keeps: enough to check a password, and not enough to log in elsewhere with it."""
+    """What a broker stores: enough to verify a password, but not enough to authenticate with."""
 
     salt: bytes
     stored_key: bytes
@@ -71,7 +68,7 @@ class Credential:
 
 
 def salted(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """The slow part. The interpreter's lock is free meanwhile: it belongs into another thread."""
+    """The salted password. Slow, but it releases the interpreter's lock: run it in another thread."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
@@ -86,16 +83,16 @@ def credential(mechanism: Mechanism, salted_password: bytes, salt: bytes, iterat
 
 
 def matches(mechanism: Mechanism, known: Credential, password: str) -> bool:
-    """Whether it is the password. Slow: see `salted`."""
+    """Whether the password is right. Slow: see `salted`."""
     shown = credential(mechanism, salted(mechanism, password, known.salt, known.iterations), known.salt, 0)
     return hmac.compare_digest(shown.stored_key, known.stored_key)
 
 
 class Conversation:
-    """One client's way to be known, from its first message to its second.
+    """The authentication of one client, from its first message to its second.
 
-    `find` has the credential of a user, or something like it for users that do not exist: a stranger cannot tell which of
-    both it was, for the second message fails in the same way.
+    `find` returns the credential of a user, or a stand-in if the user does not exist. A client cannot distinguish the two:
+    its second message fails in the same way.
     """
 
     def __init__(self, mechanism: Mechanism, find: Callable[[str], Credential], nonce: str) -> None:
@@ -105,11 +102,11 @@ class Conversation:
         self._known: Credential | None = None
         self._gs2 = b""
         self._nonce = ""
-        self._said = ""  # by both, up to the client's second message
-        self.user: str | None = None  # once it is proved
+        self._auth_message = ""  # RFC 5802's AuthMessage, up to the client's second message
+        self.user: str | None = None  # set once the client is authenticated
 
     def respond(self, message: bytes) -> bytes:
-        """The answer to the client's next message. Raises SaslFailure."""
+        """The response to the client's next message. Raises SaslFailure."""
         if self.user is not None or len(message) > LONGEST_MESSAGE:
             raise SaslFailure
         text = _text(message)
@@ -117,7 +114,7 @@ class Conversation:
 
     def _first(self, text: str) -> str:
         found = re.fullmatch(_FIRST, text)
-        if found is None or "tokenauth=true" in found["extensions"].lower():  # there are no delegation tokens
+        if found is None or "tokenauth=true" in found["extensions"].lower():  # delegation tokens are not supported
             raise SaslFailure
         self._user = found["name"].replace("=2C", ",").replace("=3D", "=")
         if found["authzid"] not in (None, found["name"]):
@@ -128,19 +125,19 @@ class Conversation:
         self._gs2 = text[: found.start("bare")].encode()
         self._nonce = found["nonce"] + self._server_nonce
         answer = f"r={self._nonce},s={b64encode(known.salt).decode()},i={known.iterations}"
-        self._said = f"{found['bare']},{answer}"
+        self._auth_message = f"{found['bare']},{answer}"
         return answer
 
     def _final(self, text: str) -> str:
         found = re.fullmatch(_FINAL, text)
         known = self._known
-        # librdkafka before 2.6 repeats its own nonce before the common one, as Kafka lets it do. The proof covers both.
+        # librdkafka before 2.6 repeats its own nonce before the common one, which Kafka accepts. The proof covers both.
         if found is None or known is None or not found["nonce"].endswith(self._nonce):
             raise SaslFailure
         if _bytes(found["channel"]) != self._gs2:
             raise SaslFailure
-        said = f"{self._said},{found['bare']}".encode()
-        signature = _hmac(self._mechanism, known.stored_key, said)
+        auth_message = f"{self._auth_message},{found['bare']}".encode()
+        signature = _hmac(self._mechanism, known.stored_key, auth_message)
         proof = _bytes(found["proof"])
         if len(proof) != len(signature):
             raise SaslFailure
@@ -148,33 +145,7 @@ class Conversation:
         if not hmac.compare_digest(_digest(self._mechanism, client_key), known.stored_key):
             raise SaslFailure
         self.user = self._user
-        return f"v={b64encode(_hmac(self._mechanism, known.server_key, said)).decode()}"
-
-
-class Shape(NamedTuple):
-    """What a client sees of a credential before it has shown a password: whoever made it may have had other habits."""
-
-    salt_size: int = SALT_BYTES
-    has_text_salt: bool = False  # of digits and small letters, as Kafka's own tools make them
-    iterations: int = LEAST_ITERATIONS
-
-
-def shape_of(known: Credential) -> Shape:
-    return Shape(len(known.salt), set(known.salt) <= _TEXT, known.iterations)
-
-
-def stand_in(mechanism: Mechanism, secret: bytes, user: str, shapes: Collection[Shape] = ()) -> Credential:
-    """For a user that does not exist: the same at every attempt, as a real one would be, and no password fits.
-
-    `shapes`: of the credentials that there are. It has one of them, or it would be told from them by its looks.
-    """
-    seed = secret + mechanism.label.encode() + user.encode()
-    shape = max(shapes or (Shape(),), key=lambda each: hashlib.sha256(seed + repr(each).encode()).digest())
-    salt = hashlib.shake_256(seed + b"salt").digest(shape.salt_size)
-    if shape.has_text_salt:
-        salt = bytes(_ALPHABET[byte % len(_ALPHABET)] for byte in salt)
-    key = _hmac(mechanism, secret, b"key" + user.encode())
-    return Credential(salt, key, key, shape.iterations)
+        return f"v={b64encode(_hmac(self._mechanism, known.server_key, auth_message)).decode()}"
 
 
 def _text(message: bytes) -> str:

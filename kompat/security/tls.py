@@ -20,24 +20,35 @@ Setting = Callable[[str], Any]  # of the listener, by Kafka's name
 
 
 def context(setting: Setting) -> ssl.SSLContext:
-    """As the settings say; ConfigError where they do not suffice or cannot be read."""
+    """The TLS context of a listener. ConfigError if settings are missing or files cannot be read."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version, made.maximum_version = _versions(setting("ssl.enabled.protocols"))
     made.verify_mode = _CLIENTS[setting("ssl.client.auth")]
     _take_ciphers(made, setting("ssl.cipher.suites"))
     load_key(made, setting)
-    if made.verify_mode is not ssl.CERT_NONE:
-        _load_trusted(made, setting)
+    if made.verify_mode is not ssl.CERT_NONE and not _load_trusted(made, setting):
+        raise ConfigError("ssl.client.auth: ssl.truststore.location says whose certificates are taken, and is missing")
+    return made
+
+
+def client_context(setting: Setting) -> ssl.SSLContext:
+    """The TLS context of connections to other brokers. Without a truststore, the system's authorities are trusted."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.minimum_version, made.maximum_version = _versions(setting("ssl.enabled.protocols"))
+    if not _load_trusted(made, setting):
+        made.load_default_certs()
     return made
 
 
 def load_key(into: ssl.SSLContext, setting: Setting) -> None:
-    """The broker's certificate and key. Connections that are made later show them."""
+    """Load the broker's certificate and key, for new connections."""
     chain, key, file = (setting(f"ssl.keystore.{part}") for part in ("certificate.chain", "key", "location"))
     _check_type("ssl.keystore.type", setting, is_given=bool(chain or key or file))
-    password = setting("ssl.key.password") or ""  # an empty one makes OpenSSL refuse rather than ask the terminal
+    password = setting("ssl.key.password") or ""  # with None OpenSSL would prompt on the terminal
     if chain and key:
-        with NamedTemporaryFile("w", suffix=".pem") as both:  # OpenSSL takes files only; this one is its owner's alone
+        with NamedTemporaryFile(
+            "w", suffix=".pem"
+        ) as both:  # OpenSSL reads only files; only the owner can read this one
             both.write(_lines(key) + _lines(chain))
             both.flush()
             _load("ssl.keystore.key", lambda: into.load_cert_chain(both.name, password=password))
@@ -47,16 +58,15 @@ def load_key(into: ssl.SSLContext, setting: Setting) -> None:
         raise ConfigError("ssl.keystore.location, or ssl.keystore.certificate.chain and ssl.keystore.key, is missing")
 
 
-def _load_trusted(into: ssl.SSLContext, setting: Setting) -> None:
-    """Whose signatures clients' certificates need."""
+def _load_trusted(into: ssl.SSLContext, setting: Setting) -> bool:
+    """Load the trusted authorities. False if the settings have none."""
     given, file = setting("ssl.truststore.certificates"), setting("ssl.truststore.location")
     _check_type("ssl.truststore.type", setting, is_given=bool(given or file))
     if given:
         _load("ssl.truststore.certificates", lambda: into.load_verify_locations(cadata=_lines(given)))
     elif file:
         _load(f"ssl.truststore.location: {file}", lambda: into.load_verify_locations(file))
-    else:
-        raise ConfigError("ssl.client.auth: ssl.truststore.location says whose certificates are taken, and is missing")
+    return bool(given or file)
 
 
 def _check_type(name: str, setting: Setting, *, is_given: bool) -> None:
@@ -73,7 +83,7 @@ def _versions(names: tuple[str, ...]) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
 
 
 def _take_ciphers(made: ssl.SSLContext, suites: tuple[str, ...]) -> None:
-    """Those of TLS 1.3 are all good, and OpenSSL has names of its own for the others."""
+    """Set the cipher suites. Those of TLS 1.3 are always enabled; OpenSSL has other names for the rest."""
     older = [_openssl_name(suite) for suite in suites if not suite.startswith(("TLS_AES_", "TLS_CHACHA20_"))]
     if older:
         _load("ssl.cipher.suites", lambda: made.set_ciphers(":".join(older)))
@@ -88,12 +98,12 @@ def _openssl_name(suite: str) -> str:
 def _load(what: str, load: Callable[[], None]) -> None:
     try:
         load()
-    except OSError as error:  # also what OpenSSL says of a file
+    except OSError as error:  # OpenSSL's errors are OSErrors, too
         raise ConfigError(f"{what}: {error.strerror or error}") from None
 
 
 def _lines(text: str) -> str:
-    """PEM as OpenSSL wants it: in a setting it may stand on one line."""
+    """PEM with the line breaks that OpenSSL needs: in a setting it may be one line."""
     return "".join(_block(kind, body) for kind, body in _PEM.findall(text))
 
 

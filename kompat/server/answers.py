@@ -1,6 +1,6 @@
-"""Answers that are encoded already, by the bytes that asked for them.
+"""A cache of encoded responses, by the bytes of their requests.
 
-Clients ask for metadata again and again, and mostly nothing has changed. Bounded in number and in bytes.
+Clients request metadata again and again, and mostly nothing has changed. Bounded in number and in bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LONGEST_ANSWER = 64 * 1024
 
 
 class Answers:
-    """Of one API: void when the stamp of what they tell of changes."""
+    """The cached responses of one API. They are dropped when the stamp of the state that they describe changes."""
 
     __slots__ = ("_known", "_stamp")
 

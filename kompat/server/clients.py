@@ -1,4 +1,4 @@
-"""Who is at the other end of a socket, as far as the socket tells."""
+"""The client at the other end of a socket, as far as the socket identifies it."""
 
 from __future__ import annotations
 

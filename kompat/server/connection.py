@@ -1,7 +1,7 @@
-"""One client's connection: requests are begun and answered in the order they came, each when those before it have been answered.
+"""One client's connection: requests are begun and answered in the order they arrived, each after those before it.
 
-Which may begin sooner says `ordering.py`. Reading stops while too much is under way, here or broker-wide, or while the client
-leaves its answers unread.
+`ordering.py` has the requests that may begin sooner. Reading stops while too much is under way, here or broker-wide, or while the client
+leaves its responses unread.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ import socket
 from collections import deque
 from typing import Any
 
+from kompat.common.slices import Slice
 from kompat.errors import ProtocolError
+from kompat.protocol.api_keys import ApiKey
 from kompat.protocol.frames import POOLED_SIZE, FrameReader
 from kompat.server.clients import client_of
 from kompat.server.dispatch import Answer, Client, Exchange
 from kompat.server.ordering import Order
 from kompat.server.owner import Owner
 from kompat.server.watch import Progress, Watch
-from kompat.slices import Slice
 
 log = logging.getLogger(__name__)
 
-REQUESTS_A_TURN = 64  # of one client, before the others have theirs; fewer, where they take longer than a slice
-LONG_POLL_KEYS = (1, 78)  # Fetch and ShareFetch
-LONG_REQUEST = POOLED_SIZE  # more than is read at once: such a one has to be let in
-LET_IN = 2 * 1024 * 1024  # so much of it at a time: many can come at once, and a stock producer's in one go
-UNREAD_NOTICED = 64 * 1024  # bytes of answers on their way out, from which on they are counted
+REQUESTS_A_TURN = 64  # of one client, before the others get their turn; fewer, where they take longer than a slice
+LONG_POLL_KEYS = (ApiKey.Fetch, ApiKey.ShareFetch)
+LONG_REQUEST = POOLED_SIZE  # more than is read at once: the budget has to admit such a request
+ADMITTED_AT_ONCE = 2 * 1024 * 1024  # bytes of it: many requests can arrive at once, and a stock producer's in one piece
+UNREAD_NOTICED = 64 * 1024  # bytes of unsent responses, from which on they are counted
 
 
 class Connection(asyncio.BufferedProtocol):
     def __init__(self, owner: Owner, listener: str = "") -> None:
-        """`listener`: the name of the one that it comes by."""
+        """`listener`: the name of the listener that accepted it."""
         limits = owner.limits
         self._owner = owner
         self._listener = listener
@@ -47,10 +48,10 @@ class Connection(asyncio.BufferedProtocol):
         self._order = Order()
         self._bytes = 0  # held by the queue
         self._backlog_bytes = 0
-        self._unread = 0  # bytes of answers that are not read, where they are many
-        self._held = 0  # bytes of all that, as the budget knows
-        self._lacking = 0  # bytes that are still to come of a long request which was let in
-        self._expected = 0  # of these, what the budget knows of
+        self._unread = 0  # bytes of responses that the client has not read, where they are many
+        self._held = 0  # bytes of all that, as counted in the budget
+        self._lacking = 0  # bytes that are still to arrive of a long request that was admitted
+        self._expected = 0  # of these, what the budget counts
         self._received = 0
         self._frames = 0
         self._written = 0
@@ -65,7 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_closing = False
         self._watch = Watch(limits, owner.loop.time())
 
-    # -- what the transport tells ------------------------------------------------------------------------------------
+    # -- calls of the transport -------------------------------------------------------------------------------------
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         transport.set_write_buffer_limits(high=min(UNREAD_NOTICED, self._max_unread))
@@ -119,7 +120,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client.mute = None  # or it and the connection would keep each other in memory
         self._owner.left(self)
 
-    # -- what the listener asks --------------------------------------------------------------------------------------
+    # -- calls of the listener --------------------------------------------------------------------------------------
     def drain(self) -> None:
         """Begin nothing more; close when what is under way has been answered."""
         self._is_draining = self._is_final = True
@@ -127,7 +128,7 @@ class Connection(asyncio.BufferedProtocol):
         self.regulate()
         for item in list(self._queue):  # answers leave it meanwhile
             if isinstance(item, Exchange):
-                item.hurry()
+                item.complete_now()
         if not self._queue:
             self._close()
 
@@ -137,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def turn_away(self, seconds: float) -> None:
-        """Hear nothing of what it says, and close it after a while: sooner it would only be opened again."""
+        """Begin none of its requests, and close it after a while: sooner, the client would only reconnect."""
         self._mutes += 1
         self._owner.loop.call_later(seconds, self.abort)
 
@@ -210,11 +211,11 @@ class Connection(asyncio.BufferedProtocol):
         newest = self._queue[-1]
         has_more_than_polls = any(_key(frame) not in LONG_POLL_KEYS for frame in self._backlog)
         if has_more_than_polls and isinstance(newest, Exchange) and newest.api.key in LONG_POLL_KEYS:
-            newest.hurry()  # or the others would wait until its time is up
+            newest.complete_now()  # or the others would wait until its time is up
         return not self._order.count
 
     def _has_room(self) -> bool:
-        """For one more request under way. What all connections hold does not matter: it is here already."""
+        """Whether there is room for one more request under way. The budget does not matter: the request is received already."""
         return not (
             self._mutes
             or self._bytes >= self._max_bytes
@@ -226,14 +227,14 @@ class Connection(asyncio.BufferedProtocol):
         self._queue.append(answer)
         if isinstance(answer, Exchange):
             self._bytes += answer.size
-            if not answer.is_settled:
-                answer.on_settled = self._settled
+            if not answer.is_done:
+                answer.add_done_callback(self._exchange_done)
                 self._order.begun(answer.api.key, has_taken_place=answer.has_taken_place)
         elif answer is None:
             self._is_draining = True
             self._drop_backlog()
 
-    def _settled(self, exchange: Exchange) -> None:
+    def _exchange_done(self, exchange: Any) -> None:
         self._order.answered()
         if self._is_serving:
             return
@@ -244,9 +245,9 @@ class Connection(asyncio.BufferedProtocol):
                 # A commit ends many requests at once, and each write costs as much as a request.
                 self._is_send_due = True
                 self._owner.loop.call_soon(self._send_rest)
-        elif exchange.answer:
+        elif answer := exchange.result():
             # It waits for those before it, and its answer takes room meanwhile.
-            extra = sum(map(len, exchange.answer))
+            extra = sum(map(len, answer))
             exchange.size += extra
             self._bytes += extra
             self._account()
@@ -262,17 +263,17 @@ class Connection(asyncio.BufferedProtocol):
             self._serve()
 
     def _send(self, ready: list[Any], size: int) -> None:
-        """Send `ready` and whatever is settled at the head of the queue."""
+        """Send `ready` and the completed responses at the head of the queue."""
         queue = self._queue
         is_last = False
         freed = 0
         while queue:
             answer = queue[0]
             if isinstance(answer, Exchange):
-                if not answer.is_settled:
+                if not answer.is_done:
                     break
                 freed += answer.size
-                answer = answer.answer
+                answer = answer.result()
             queue.popleft()
             if answer is None:
                 is_last = True
@@ -293,13 +294,13 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._transport.writelines(buffers)
         except (OSError, RuntimeError, TypeError, ValueError):
-            # The answers after this one would be taken for it.
+            # The client would take the next response for this one.
             log.exception("an answer could not be written, closing the connection", extra=self.facts())
             self.abort()
 
     # -- memory ------------------------------------------------------------------------------------------------------
     def _account(self) -> None:
-        """Tell the budget what the connection holds now."""
+        """Update the budget by what the connection holds now."""
         unread = self.unread_bytes if self._is_congested else 0
         if unread != self._unread:
             self._owner.unread += unread - self._unread
@@ -315,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
             self._budget.give_back(less)
 
     def _count_arrived(self) -> None:
-        """Of a long request, as far as it was let in."""
+        """Count the bytes of a long request that have arrived, as far as it was admitted."""
         lacking = self._reader.lacking
         arrived = min(self._expected, self._lacking - lacking) if lacking else self._expected
         self._lacking = lacking
@@ -344,8 +345,8 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _may_come(self, size: int) -> bool:
-        """More of a long request, of which so much is still to come."""
-        part = min(size, LET_IN)
+        """Whether more of a long request may arrive, of which `size` bytes are missing."""
+        part = min(size, ADMITTED_AT_ONCE)
         if self._budget.expect(self, part, self._serve_soon, is_begun=self._lacking > 0):
             self._expected, self._lacking = part, size
         return self._expected > 0

@@ -1,7 +1,7 @@
-"""From a frame to an answer: find the API, check the version, decode, handle, encode; whatever breaks is answered.
+"""From a frame to a response: find the API, check the version, decode, handle, encode; every failure gets a response.
 
-An answer is a list of buffers to send, length prefix included; an empty list where the client expects none; or None
-where nothing sensible can be said and the connection has to be closed, which the client notices at once.
+A response is a list of buffers to send, length prefix included; an empty list where the client expects none; or None
+where no response can be made and the connection has to be closed, which the client notices at once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from time import perf_counter
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from kompat.common.meters import LATENCIES, ApiMeter, Meters
+from kompat.common.promise import Promise
+from kompat.common.watchdog import WARN_SECONDS, warn, watched
 from kompat.errors import ErrorCode, KafkaError, ProtocolError, StorageError
-from kompat.handlers.base import Api, Context
-from kompat.handlers.later import Later
-from kompat.meters import LATENCIES, ApiMeter, Meters
+from kompat.handlers.support.base import Api, Context
+from kompat.protocol.api_keys import ApiKey
 from kompat.protocol.codec import (
     RequestHeader,
     decode_request,
@@ -32,43 +34,43 @@ from kompat.protocol.messages import classes
 from kompat.server.answers import LONGEST_QUESTION, Answers
 from kompat.server.error_codes import COUNTERS, counter_of
 from kompat.server.forwarding import forward
-from kompat.server.long_requests import LONG_FRAME, answered, decoded, handled, silent
+from kompat.server.long_requests import LONG_FETCH, LONG_FRAME, answered, decoded, handled, silent
 from kompat.server.throttling import Bill, passed_on
-from kompat.watchdog import WARN_SECONDS, warn, watched
 
 if TYPE_CHECKING:
-    from kompat.cluster.controller import Controller
-    from kompat.handlers.sasl_session import SaslSession
-    from kompat.handlers.services import Services
+    from kompat.handlers.support.sasl_session import SaslSession
+    from kompat.handlers.support.services import Services
 
 log = logging.getLogger(__name__)
 
 Answer = list[Any] | None
 
-API_VERSIONS = 18
-LOGINS = (17, 36)  # of somebody who is not known yet, and so has no quota
+LOGINS = (
+    ApiKey.SaslHandshake,
+    ApiKey.SaslAuthenticate,
+)  # of a client that is not authenticated yet, and so has no quota
 _BARE_ERROR = struct.Struct(">iih")  # length, correlation id, error code
 
 
 @dataclass(slots=True)
 class Client:
-    """Who is at the other end of a connection."""
+    """The client at the other end of a connection."""
 
     host: str
     connection_id: str
     local_address: tuple[str, int]
     principal: str = "User:ANONYMOUS"
     listener: str = ""  # the name of the one that it came by
-    sasl: SaslSession | None = None  # where it has to say who it is
-    mute: Callable[[float], None] | None = None  # begin nothing more of what it sends, for so many seconds
+    sasl: SaslSession | None = None  # where the client has to authenticate
+    mute: Callable[[float], None] | None = None  # begin none of its requests for these seconds
 
 
-class Exchange:
-    """A request under way, until its answer is there."""
+class Exchange(Promise[Answer]):
+    """A request under way: the promise of its answer."""
 
     __slots__ = (
         "_awaited",
-        "answer",
+        "_hastened",
         "api",
         "begun",
         "bill",
@@ -78,16 +80,17 @@ class Exchange:
         "header",
         "is_encoded",
         "is_forwarded",
-        "is_settled",
         "meter",
-        "on_settled",
         "request",
         "size",
     )
 
     def __init__(
-        self, client: Client, header: RequestHeader, api: Api[Any, Any], size: int, meter: ApiMeter, begun: float
+        self, client: Client, header: RequestHeader, api: Api, size: int, meter: ApiMeter, begun: float
     ) -> None:
+        # As a promise begins; every request has one of these, and its base's method would be one more call.
+        self.is_done = False
+        self.error = self._result = self._callback = self._others = None
         self.client = client
         self.header = header
         self.api = api
@@ -95,79 +98,89 @@ class Exchange:
         self.meter = meter
         self.begun = begun
         self.bill: Bill | None = None  # where quotas count
+        self._awaited: Promise[Any] | asyncio.Task[None]
+        self._hastened: str | None = None  # what a long poll is to do as soon as there is one
         self.request: Any = None  # until it has been decoded
-        self.answer: Answer = None
-        self.has_taken_place = (
-            True  # a handler that returns no coroutine has done what it does, and waits for the outcome only
-        )
-        self.is_settled = False
+        self.has_taken_place = True  # a handler that returns no coroutine has, and waits for the outcome only
         self.is_forwarded = False  # another broker encodes its answer
         self.is_encoded = False  # it waits for an answer that is encoded already
-        self.on_settled: Callable[[Exchange], None] | None = None
 
-    def wait_for(self, awaited: Any) -> None:
-        """Settle when `awaited` is done. A Later calls back as it is done; only a coroutine costs a task."""
-        if hasattr(awaited, "add_done_callback"):
+    def wait_for(self, awaited: Any, on_end: Callable[[], None] | None = None) -> None:
+        """Answer when `awaited` is done. A promise calls back as it is done; only a coroutine costs a task.
+
+        `on_end`: closes a coroutine that was cancelled before it began, which Python would else report as never awaited.
+        """
+        if isinstance(awaited, Promise):
             self._awaited = awaited
-            awaited.add_done_callback(self._settle)
+            awaited.add_done_callback(self._complete)
         else:
             timed = awaited if self.bill is None else self.bill.timed(awaited)
-            self._awaited = asyncio.get_running_loop().create_task(self._carried_out(timed))
+            self._awaited = task = asyncio.get_running_loop().create_task(self._carried_out(timed))
             self.has_taken_place = False
+            if on_end is not None:
+                task.add_done_callback(lambda _: on_end())
 
     async def _carried_out(self, work: Any) -> None:
-        """Settle as soon as it is done: what is to be called back by a task has to wait for another turn of the event loop."""
-        outcome: Later[Any] = Later()
+        """Answer as soon as it is done: what is to be called back by a task has to wait for another turn of the event loop."""
         try:
-            outcome.set_result(await watched(work, self.held))
-        except (Exception, asyncio.CancelledError) as error:
-            outcome.set_exception(error)
-        self._settle(outcome)
+            result = await watched(work, self.held)
+        except Exception as error:
+            self._complete(Promise.failed(error))
+            return
+        except asyncio.CancelledError:
+            self._finished(None, perf_counter())
+            return
+        if not isinstance(result, Promise):
+            self._complete(Promise.resolved(result))
+            return
+        self.wait_for(result)  # a long poll, whose request took long to decode
+        if self._hastened is not None:
+            getattr(result, self._hastened)()
 
     def held(self, seconds: float) -> None:
-        """It has held the event loop for so long, and nobody else had a turn."""
+        """The request has held the event loop for these seconds."""
         self.meter.held(seconds)
         if seconds > WARN_SECONDS:
             warn(self.api.name, seconds)
 
     def abandon(self, *, is_final: bool) -> None:
-        """The client is gone, and nobody waits for the answer any more.
+        """The client is gone, and does not wait for the response any more.
 
         A long poll ends. A coroutine may be in the middle of a change, and others may wait for what it waits for: it
         goes on, unless the broker is about to end too.
         """
-        self.on_settled = None
-        is_interruptible = is_final or not isinstance(self._awaited, asyncio.Task)
-        if not self.is_settled and is_interruptible and hasattr(self._awaited, "cancel"):
+        self._callback = self._others = None
+        self._hastened = "cancel"
+        if not self.is_done and (is_final or isinstance(self._awaited, Promise)):
             self._awaited.cancel()
 
-    def hurry(self) -> None:
+    def complete_now(self) -> None:
         """The broker is about to stop, or another request waits for this one: what waits for something to happen answers without it."""
-        if not self.is_settled and hasattr(self._awaited, "hurry"):
-            self._awaited.hurry()
+        self._hastened = self._hastened or "complete_now"
+        if not self.is_done and isinstance(self._awaited, Promise):
+            self._awaited.complete_now()
 
-    def _settle(self, awaited: Any) -> None:
+    def _complete(self, promise: Promise[Any]) -> None:
         begun = perf_counter()
         if self.bill is not None:
             self.bill.go_on()
         try:
-            result = awaited.result()
+            result = promise.result()
             if self.is_encoded:
-                self.answer = result
+                answer = result
             elif result is None:
-                self.answer = silent(self)
+                answer = silent(self)
             else:
-                self.answer = passed_on(self, result) if self.is_forwarded else _encode(self, result)
-        except asyncio.CancelledError:
-            self.answer = None
+                answer = passed_on(self, result) if self.is_forwarded else _encode(self, result)
         except Exception as error:
-            self.answer = _failed(self, error)
-        self.is_settled = True
+            answer = _failed(self, error)
         now = perf_counter()
         self.held(now - begun)
-        self.count(self.answer, now)
-        if self.on_settled is not None:
-            self.on_settled(self)
+        self._finished(answer, now)
+
+    def _finished(self, answer: Answer, now: float) -> None:
+        self.count(answer, now)
+        self.resolve(answer)
 
     def count(self, answer: Answer, now: float) -> None:
         """It is answered."""
@@ -191,23 +204,21 @@ class Exchange:
 class Dispatcher:
     def __init__(
         self,
-        apis: Iterable[Api[Any, Any]],
+        apis: Iterable[Api],
         services: Services,
-        controller: Controller | None = None,
         meters: Meters | None = None,
     ) -> None:
-        """`controller`: of the cluster, where there are several brokers."""
         counted = meters or Meters()
         self._services = services
         self._quotas = services.quotas
-        self._controller = controller
         self._answers: dict[int, Answers] = {}
         self._meters: dict[int, ApiMeter] = {}
-        self._apis: dict[int, Api[Any, Any]] = {}
+        self._apis: dict[int, Api] = {}
         for api in apis:
-            if self._apis.setdefault(api.key, api) is not api:
-                raise ValueError(f"two handlers for API key {api.key}: {self._apis[api.key].name} and {api.name}")
-            self._meters[api.key] = counted.api(api.key, api.name)
+            key = int(api.key)  # as headers have it: a dictionary finds plain numbers sooner
+            if self._apis.setdefault(key, api) is not api:
+                raise ValueError(f"two handlers for API key {key}: {self._apis[key].name} and {api.name}")
+            self._meters[key] = counted.api(key, api.name)
 
     def dispatch(self, client: Client, frame: memoryview) -> Answer | Exchange:
         begun = perf_counter()
@@ -238,8 +249,8 @@ class Dispatcher:
         api, header = exchange.api, exchange.header
         if not api.versions.low <= header.api_version <= api.versions.high:
             return _unsupported(exchange, frame[position:])
-        if api.stamp is not None and len(frame) <= LONGEST_QUESTION and exchange.bill is None:
-            return self._remembered(exchange, api.stamp(self._services), frame, position)
+        if api.handler.stamp is not None and len(frame) <= LONGEST_QUESTION and exchange.bill is None:
+            return self._remembered(exchange, api.handler.stamp(self._services), frame, position)
         return self._worked_out(exchange, frame, position)
 
     def _remembered(self, exchange: Exchange, stamp: object, frame: memoryview, position: int) -> Answer | Exchange:
@@ -258,19 +269,20 @@ class Dispatcher:
 
     def _worked_out(self, exchange: Exchange, frame: memoryview, position: int) -> Answer | Exchange:
         api = exchange.api
-        if len(frame) > LONG_FRAME and api.decode is None:
-            exchange.wait_for(self._at_length(exchange, frame, position))
+        _check_size(api, frame[position:])
+        if len(frame) > LONG_FRAME and _is_long(api, frame):
+            work = self._at_length(exchange, frame, position)
+            exchange.wait_for(work, on_end=work.close)
             return exchange
         exchange.request = request = _decode(exchange, frame[position:])
-        controller = self._controller
-        if controller is not None and api.is_for_controller(request) and not controller.is_here:
+        if api.handler.is_for_controller(request) and not self._services.cluster.is_controller:
             exchange.is_forwarded = True
-            exchange.wait_for(forward(controller, exchange.client, request, frame))
+            exchange.wait_for(forward(self._services.cluster.rpc, exchange.client, request, frame))
             return exchange
-        result = api.handle(self._context(exchange.client, exchange.header), request)
+        result = api.handler.handle(self._context(exchange.client, exchange.header), request)
         if result is None:
             return silent(exchange)
-        if isinstance(result, api.response):
+        if isinstance(result, api.handler.response):
             return _encode(exchange, result)
         if isinstance(result, CoroutineType):
             result = answered(exchange, result)
@@ -282,10 +294,11 @@ class Dispatcher:
     async def _at_length(self, exchange: Exchange, frame: memoryview, position: int) -> Any:
         """What `_worked_out` does, in slices."""
         exchange.request = request = await decoded(exchange, frame[position:])
-        controller = self._controller
-        if controller is not None and exchange.api.is_for_controller(request) and not controller.is_here:
+        if exchange.api.handler.decode_in_steps is not None:
+            return exchange.api.handler.handle(self._context(exchange.client, exchange.header), request)
+        if exchange.api.handler.is_for_controller(request) and not self._services.cluster.is_controller:
             exchange.is_forwarded = True
-            return await forward(controller, exchange.client, request, frame)
+            return await forward(self._services.cluster.rpc, exchange.client, request, frame)
         context = self._context(exchange.client, exchange.header)
         return await answered(exchange, handled(exchange, context, lambda error: _refusal(exchange, error)))
 
@@ -303,34 +316,42 @@ class Dispatcher:
         )
 
 
+def _is_long(api: Api, frame: memoryview) -> bool:
+    """Whether a long frame is decoded in slices."""
+    return api.handler.decode is None or (api.handler.decode_in_steps is not None and len(frame) > LONG_FETCH)
+
+
+def _check_size(api: Api, body: memoryview) -> None:
+    if api.handler.max_bytes is not None and len(body) > api.handler.max_bytes:
+        raise ProtocolError(f"{api.name} of {len(body)} bytes, where {api.handler.max_bytes} are let in")
+
+
 def _decode(exchange: Exchange, body: memoryview) -> Any:
     api, version = exchange.api, exchange.header.api_version
-    if api.max_bytes is not None and len(body) > api.max_bytes:
-        raise ProtocolError(f"{api.name} of {len(body)} bytes, where {api.max_bytes} are let in")
-    if api.decode is not None:
-        return api.decode(version, body)
-    return decode_request(api.request, version, body)
+    if api.handler.decode is not None:
+        return api.handler.decode(version, body)
+    return decode_request(api.handler.request, version, body)
 
 
 def _encode(exchange: Exchange, message: Any) -> Answer:
-    response = exchange.api.response
+    response = exchange.api.handler.response
     (COUNTERS.get(response) or counter_of(response))(exchange.meter, message)
     answer = _encoded(exchange, message)
     if exchange.bill is None:
         return answer
-    told = exchange.bill.settle(exchange, sum(map(len, answer)), getattr(message, "throttle_time_ms", 0))
-    if told and hasattr(message, "throttle_time_ms"):
-        message.throttle_time_ms = told
+    throttle_ms = exchange.bill.charge(exchange, sum(map(len, answer)), getattr(message, "throttle_time_ms", 0))
+    if throttle_ms and hasattr(message, "throttle_time_ms"):
+        message.throttle_time_ms = throttle_ms
         answer = _encoded(exchange, message)
     return answer
 
 
 def _encoded(exchange: Exchange, message: Any) -> list[Any]:
     api, header = exchange.api, exchange.header
-    if api.encode is not None:
-        body = api.encode(header.api_version, message)
-        return frame_response(header.correlation_id, api.key, header.api_version, body)
-    return encode_response(header.correlation_id, api.response, header.api_version, message)
+    if api.handler.encode is not None:
+        body = api.handler.encode(header.api_version, message)
+        return frame_response(header.correlation_id, header.api_key, header.api_version, body)
+    return encode_response(header.correlation_id, api.handler.response, header.api_version, message)
 
 
 def _failed(exchange: Exchange, error: Exception) -> Answer:
@@ -339,7 +360,7 @@ def _failed(exchange: Exchange, error: Exception) -> Answer:
         refusal = _refusal(exchange, error)
         if exchange.request is None:
             return _encode(exchange, _blind_failure(exchange.api, refusal))
-        return _encode(exchange, exchange.api.failure(exchange.request, refusal))
+        return _encode(exchange, exchange.api.handler.failure(exchange.request, refusal))
     except ProtocolError as reason:
         log.warning("closing the connection", extra=exchange.facts() | {"reason": reason})
     except Exception:
@@ -348,26 +369,26 @@ def _failed(exchange: Exchange, error: Exception) -> Answer:
 
 
 def _refusal(exchange: Exchange, error: Exception) -> KafkaError:
-    """What the client is told of an exception; ProtocolError where it cannot be told but by closing the connection."""
+    """The error that the client gets for an exception; raises ProtocolError where only closing the connection can report it."""
     if isinstance(error, KafkaError):
         refusal = error
     elif isinstance(error, StorageError):
         refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     elif isinstance(error, ProtocolError):
         if exchange.request is not None:
-            raise error  # a handler asks for it
+            raise error  # a handler wants the connection closed
         refusal = KafkaError(ErrorCode.INVALID_REQUEST, str(error))
     else:
         log.error("request failed", exc_info=error, extra=exchange.facts())
         refusal = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if getattr(exchange.request, "acks", None) == 0:
-        raise ProtocolError(f"no answer is expected to tell {refusal.code.name}")
+        raise ProtocolError(f"{refusal.code.name}, and acks=0 gets no response")
     return refusal
 
 
-def _blind_failure(api: Api[Any, Any], error: KafkaError) -> Any:
+def _blind_failure(api: Api, error: KafkaError) -> Any:
     """An error answer to a request that could not be read, where the API has a place for one outside its items."""
-    response = api.failure(api.request(), error)
+    response = api.handler.failure(api.handler.request(), error)
     if not getattr(response, "error_code", ErrorCode.NONE):
         raise ProtocolError(f"the request cannot be read: {error}")
     return response
@@ -382,19 +403,23 @@ def _unknown(client: Client, header: RequestHeader) -> Answer:
 
 def _unsupported(exchange: Exchange, body: memoryview) -> Answer:
     api, header = exchange.api, exchange.header
-    # Clients ask ApiVersions in their newest version first, with every connection: that is how they learn of ours.
-    level = logging.DEBUG if api.key == API_VERSIONS else logging.WARNING
+    # Clients send ApiVersions in their newest version first, on every connection: so they learn which versions are served.
+    level = logging.DEBUG if api.key is ApiKey.ApiVersions else logging.WARNING
     log.log(level, "API version not served", extra=exchange.facts())
     error = KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    if api.key == API_VERSIONS:
+    if api.key is ApiKey.ApiVersions:
         exchange.meter.failed(error.code)
-        # In version 0, which every client can read, so that it learns what it may ask for.
-        return encode_response(header.correlation_id, api.response, 0, api.failure(api.request(), error))
+        # In version 0, which every client can read, so that it learns which versions are served.
+        return encode_response(
+            header.correlation_id, api.handler.response, 0, api.handler.failure(api.handler.request(), error)
+        )
     if 0 <= header.api_version < api.versions.low:
         exchange.meter.failed(error.code)
         # An old one, whose schema is known: each item gets its error.
         request_class, response_class = classes(api.key)
         request = decode_request(request_class, header.api_version, body)
-        return encode_response(header.correlation_id, response_class, header.api_version, api.failure(request, error))
+        return encode_response(
+            header.correlation_id, response_class, header.api_version, api.handler.failure(request, error)
+        )
     header.api_version = api.versions.high if header.api_version > 0 else api.versions.low  # the nearest there is
     return _encode(exchange, _blind_failure(api, error))

@@ -1,6 +1,6 @@
-"""Counts the errors that an answer tells of: one for each partition, topic or group in it that has one.
+"""Counts the errors in a response: one for each partition, topic or group in it that has one.
 
-Where error codes are is read from a message's definition once; the answers that are made by hand say it here.
+The places of error codes are read from a message's definition once; for hand-written responses they are given here.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from kompat.meters import ApiMeter
+from kompat.common.meters import ApiMeter
 from kompat.protocol.messages import Message
 from kompat.protocol.messages.schema import Struct
 from kompat.protocol.produce import ProduceResponse
@@ -30,7 +30,7 @@ def counter_of(response: type[Any]) -> Counter:
 
 
 def errors_in_steps(response: type[Any], meter: ApiMeter, message: Any) -> Generator[None, None, None]:
-    """Count the errors in an answer that may be long: whoever drives it may let others have a turn at every step."""
+    """Count the errors in a response that may be long, in steps between which other requests may have a turn."""
     if issubclass(response, Message):
         if response not in _STEPS:
             _STEPS[response] = _steps_of(response.SCHEMA.struct)
@@ -78,7 +78,7 @@ def _counter(response: type[Any]) -> Counter:
 
 
 def _nothing(_: ApiMeter, __: Any) -> None:
-    """It tells of none."""
+    """The response has none."""
 
 
 def _produce(meter: ApiMeter, response: ProduceResponse) -> None:

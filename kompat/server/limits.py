@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from kompat.config.broker import BrokerConfig
+from kompat.config.definitions import ConfigSource
+from kompat.config.values import numbers_by_address
+
 MIB = 1 << 20
 WARNING_SECONDS = 10.0
 
@@ -28,30 +32,53 @@ class Limits:
     total_bytes: int = 256 * MIB  # queued.max.request.bytes
     # Answers that the client has not taken off the socket: beyond these its requests wait.
     unread_bytes: int = MIB
-    # So much of a request, or of its answer, has to move in so long, or the connection is closed. A consumer may stay
+    # `stall_bytes` of a request, or of its response, have to move in this time, or the connection is closed. A consumer may stay
     # away from its socket between two polls: stock ones for five minutes.
     stall_bytes: int = 16 * 1024
     stall_seconds: float = 30.0
     unread_seconds: float = 330.0
-    # While others wait for memory, an eighth of what a connection holds has to move in so long.
+    # While others wait for memory, an eighth of what a connection holds has to move in this time.
     scarce_seconds: float = 2.0
-    # Clients that have not said yet who they are, where they have to: how long they may take, how many there may be, and
-    # how many bytes of requests may be under way from all of them.
+    # Clients that have to authenticate and have not done so: how long they may take, how many there may be, and how many
+    # bytes of requests may be under way from all of them.
     login_seconds: float = 60.0
-    strangers: int = 1000
-    strangers_bytes: int = 32 * MIB
+    unauthenticated: int = 1000
+    unauthenticated_bytes: int = 32 * MIB
+
+
+def limits_of(config: BrokerConfig) -> Limits:
+    """Kafka's settings of the same meaning. Where Kafka's default suits a thread per socket, only what was set counts."""
+    given = {
+        field: config[name]
+        for field, name in (
+            ("accept_backlog", "socket.listen.backlog.size"),
+            ("receive_buffer_bytes", "socket.receive.buffer.bytes"),
+            ("send_buffer_bytes", "socket.send.buffer.bytes"),
+            ("total_bytes", "queued.max.request.bytes"),
+        )
+        if config.source(name) is not ConfigSource.DEFAULT_CONFIG and config[name] > 0
+    }
+    idle_ms = config["connections.max.idle.ms"]
+    return Limits(
+        request_bytes=config["socket.request.max.bytes"],
+        connections=config["max.connections"],
+        connections_per_ip=config["max.connections.per.ip"],
+        connections_of_ip=numbers_by_address(config["max.connections.per.ip.overrides"]),
+        idle_seconds=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
+        **given,
+    )
 
 
 def _nothing() -> None:
-    """Nobody has to be told."""
+    """There is no listener."""
 
 
 class Budget:
-    """Bytes that all connections hold. Who finds it spent waits until half of it is free again.
+    """The bytes that all connections hold. A connection that finds it spent waits until half of it is free again.
 
-    A long request is let in before it arrives, some megabytes at a time: what is still to come of all of them has to fit, too, or it waits
-    until those before it are there. One that has been let in goes before those that have not: what is begun is to be finished. What
-    is promised counts for other long requests only: it is no memory.
+    A long request is admitted before it arrives, some megabytes at a time. What is still to arrive of all of them has to fit,
+    too, or the request waits until those before it have arrived. A request that has begun to arrive goes first, so that it
+    completes. Admitted bytes that have not arrived count for other long requests only: they take no memory.
     """
 
     __slots__ = ("_begun", "_limit", "_queue", "_waiting", "on_short", "on_spent", "outstanding", "used")
@@ -60,11 +87,11 @@ class Budget:
         self._limit = limit
         self._waiting: dict[object, Callable[[], None]] = {}
         self._queue: dict[object, tuple[int, Callable[[], None]]] = {}  # of long requests
-        self._begun: dict[object, tuple[int, Callable[[], None]]] = {}  # of those that were let in and go on
+        self._begun: dict[object, tuple[int, Callable[[], None]]] = {}  # of those that have begun to arrive
         self.used = 0
         self.outstanding = 0  # bytes that are still to come of long requests
-        self.on_spent = _nothing  # hears when it has just been spent
-        self.on_short = _nothing  # hears when somebody begins to wait
+        self.on_spent = _nothing  # called when the budget has just been spent
+        self.on_short = _nothing  # called when a connection begins to wait
 
     @property
     def is_spent(self) -> bool:
@@ -72,7 +99,7 @@ class Budget:
 
     @property
     def is_short(self) -> bool:
-        """Somebody waits for it."""
+        """Whether a connection waits for memory."""
         return bool(self._waiting or self._queue or self._begun)
 
     def take(self, size: int) -> None:
@@ -84,7 +111,7 @@ class Budget:
     def give_back(self, size: int) -> None:
         self.used -= size
         if self._waiting and self.used <= self._limit // 2:
-            # In order of arrival; those who come too late for this round ask to wait again, in the same order.
+            # In order of arrival; those that are too late for this round wait again, in the same order.
             waiting, self._waiting = self._waiting, {}
             for wake in waiting.values():
                 wake()
@@ -100,9 +127,9 @@ class Budget:
 
     # -- long requests -------------------------------------------------------------------------------------------------
     def expect(self, who: object, size: int, wake: Callable[[], None], *, is_begun: bool = False) -> bool:
-        """Whether so many bytes may come; else `wake` is called when it is time to ask again, from a later turn of the event loop.
+        """Whether `size` bytes may arrive; else `wake` is called when it is time to try again, from a later turn of the event loop.
 
-        `is_begun`: others of the same request have come."""
+        `is_begun`: other bytes of the same request have arrived."""
         queue = self._begun if is_begun else self._queue
         if self._first(who, queue) is who and self._fits(size):
             queue.pop(who, None)
@@ -122,11 +149,11 @@ class Budget:
         return next(iter(queue), who)
 
     def is_in_way(self, who: object) -> bool:
-        """It waits with the beginning of a long request, and so many do that there is no room for anything else."""
+        """Whether it waits with a partly received request while such requests take all the room."""
         return self.is_spent and (who in self._queue or who in self._begun)
 
     def arrived(self, size: int) -> None:
-        """So many of those bytes are there, or will not come any more."""
+        """These bytes have arrived, or will not any more."""
         self.outstanding -= size
         self._call_next()
 
@@ -144,33 +171,33 @@ class Budget:
                 wake()
 
     def _fits(self, size: int) -> bool:
-        """One is always let in: a request may be longer than all that may be held."""
+        """One request is always admitted: it may be larger than the whole budget."""
         return not self.outstanding or self.used + self.outstanding + size <= self._limit
 
 
 T = TypeVar("T")
 
 
-class Strangers(Generic[T]):
-    """Clients that have not said yet who they are, those first that have been silent for longest."""
+class Unauthenticated(Generic[T]):
+    """Connections that are not authenticated yet, the ones first that have been silent for longest."""
 
     __slots__ = ("_last_warned", "_limits", "_present", "budget", "refused")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self.refused: Counter[str] = Counter()  # by listener: those that could not show who they are
+        self.refused: Counter[str] = Counter()  # by listener: failed authentications
         self._present: dict[T, None] = {}
         self._last_warned = float("-inf")
-        self.budget = Budget(limits.strangers_bytes)
+        self.budget = Budget(limits.unauthenticated_bytes)
 
     def come(self, who: T) -> T | None:
-        """One more; who has to go for it, if they are too many: whoever has been silent for longest.
+        """Add a connection. Returns the one to close, if they are too many: the one that has been silent for longest.
 
-        A login is a few messages, each sent as soon as the one before is answered. So nobody has to go who is logging in, however
-        many come who say nothing.
+        A login is a few messages, each sent as soon as the one before is answered. So no client that is logging in is closed,
+        however many silent ones connect.
         """
         self._present[who] = None
-        if len(self._present) <= self._limits.strangers:
+        if len(self._present) <= self._limits.unauthenticated:
             return None
         leaving = next(iter(self._present))
         del self._present[leaving]
@@ -183,11 +210,11 @@ class Strangers(Generic[T]):
             self._present[who] = None
 
     def leave(self, who: T) -> None:
-        """It is known, or gone."""
+        """The connection is authenticated, or closed."""
         self._present.pop(who, None)
 
     def may_warn(self, now: float) -> bool:
-        """Seldom: whoever comes too often must not fill the log."""
+        """Only now and then: a client that reconnects often must not fill the log."""
         if now - self._last_warned < WARNING_SECONDS:
             return False
         self._last_warned = now

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kompat.server.connection import Connection
 from kompat.server.dispatch import Dispatcher
-from kompat.server.limits import WARNING_SECONDS, Budget, Limits, Strangers
+from kompat.server.limits import WARNING_SECONDS, Budget, Limits, Unauthenticated
 from kompat.server.owner import Owner
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Listener:
         quotas: ClientQuotas | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """`on_left` hears of the connections that have ended, by their ids. `quotas`: of how many may come.
+        """`on_left` is called with the id of a connection that has ended. `quotas`: those on connections.
 
-        `budget`: where others than Kafka's clients have a part in it."""
+        `budget`: one that is shared with others than Kafka's clients."""
         self._quotas = quotas
         self.dispatcher = dispatcher
         self._on_left = on_left
@@ -61,7 +61,7 @@ class Listener:
         self._last_warned = float("-inf")
         self.unread = 0  # bytes of answers to clients that are slow to read
         self.accepted = 0  # connections, since the start
-        self.strangers: Strangers[Connection] = Strangers(limits)
+        self.unauthenticated: Unauthenticated[Connection] = Unauthenticated(limits)
         self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.Handle | None = None
         self._all_left: asyncio.Event = asyncio.Event()
@@ -69,9 +69,9 @@ class Listener:
     async def start(
         self, host: str, port: int, bound: socket.socket | None = None, entrance: Entrance | None = None
     ) -> tuple[str, int]:
-        """Accept connections; the address is told, because port 0 takes any that is free. `bound`: has it already.
+        """Accept connections. Returns the address, because port 0 takes any free one. `bound`: a socket that has it already.
 
-        May be called again, for other addresses. `entrance`: what is spoken there, if it is more than Kafka's protocol."""
+        May be called again, for other addresses. `entrance`: TLS and SASL of that address, if it has them."""
         where: dict[str, Any] = {"sock": bound} if bound is not None else {"host": host or None, "port": port}
         if entrance is not None and entrance.tls is not None:
             where |= {
@@ -124,7 +124,7 @@ class Listener:
             except TimeoutError:
                 log.warning("connections have not ended in time", extra={"count": len(self.connections)})
 
-    # -- what connections tell ---------------------------------------------------------------------------------------
+    # -- calls of connections ----------------------------------------------------------------------------------------
     def joined(self, connection: Connection) -> bool:
         self.accepted += 1
         self.connections.add(connection)
@@ -141,7 +141,7 @@ class Listener:
         return True
 
     def _turn_away(self, reason: str, connection: Connection) -> None:
-        """Told seldom: whoever comes too often must not fill the log."""
+        """Logged now and then: a client that reconnects often must not fill the log."""
         now = self.loop.time()
         if now - self._last_warned >= WARNING_SECONDS:
             self._last_warned = now
@@ -165,12 +165,12 @@ class Listener:
 
     # -- memory and time ---------------------------------------------------------------------------------------------
     def _hold_back(self) -> None:
-        """Nothing more is read, but what has begun to come: each connection would read once more, and they are many."""
+        """Stop reading, except of requests that have begun to arrive: else each of many connections would read once more."""
         for connection in self.connections:
             connection.regulate()
 
     def _sweep_soon(self) -> None:
-        """Somebody waits for memory: see at once who keeps it."""
+        """A connection waits for memory: look at once for connections that have stalled."""
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = self.loop.call_soon(self._sweep)

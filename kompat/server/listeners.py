@@ -34,7 +34,7 @@ class Listeners:
         self.addresses = {each.name: (each.host, each.port) for each in config.listeners}
 
     def prepare(self) -> None:
-        """Read keys and users, so that a broker that could not let anybody in does not start. Raises ConfigError."""
+        """Read keys and users, so that a broker that could not authenticate any client does not start. Raises ConfigError."""
         for each in self._config.listeners:
             if each.protocol is not SecurityProtocol.PLAINTEXT:
                 from kompat.server.secured import Secured  # what it imports most brokers do not need
@@ -42,7 +42,7 @@ class Listeners:
                 self._secured[each.name] = Secured(self._config, self._clock, each)
 
     async def bind(self) -> None:
-        """Choose the ports that are not given: other brokers have to be told which, before clients come."""
+        """Choose the ports that are not configured: other brokers have to know them before clients connect."""
         for name, (host, port) in self.addresses.items():
             if port == 0:
                 self._bound[name] = found = await asyncio.to_thread(_bound, host)
@@ -60,7 +60,7 @@ class Listeners:
         self._warn_of_open_ones()
 
     def _warn_of_open_ones(self) -> None:
-        """Where anybody on a network may do anything, which an operator may not have meant."""
+        """Warn of listeners that accept any client of the network, which an operator may not have meant."""
         open_ones = [
             str(each)
             for each in self._config.listeners
@@ -82,7 +82,7 @@ class Listeners:
 
 
 def _bound(host: str) -> socket.socket:
-    """A socket with a port of its own, that nobody can connect to yet."""
+    """A socket with a free port, which does not accept connections yet."""
     family, kind, protocol, _, address = socket.getaddrinfo(host or "127.0.0.1", 0, type=socket.SOCK_STREAM)[0]
     bound = socket.socket(family, kind, protocol)
     bound.bind(address)

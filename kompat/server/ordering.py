@@ -1,26 +1,27 @@
 """Which requests of one connection may begin while others that came before them are under way.
 
-Kafka begins a request when the one before it on the connection has been answered, and clients that pipeline rely on it: whoever
-sends CreateTopics and Metadata behind it expects the topic. So does this broker, but for the pairs in `MAY_FOLLOW`: of those it is
-certain that the later request neither sees nor changes what the earlier one does.
+Kafka begins a request when the one before it on the connection has been answered, and clients that pipeline rely on it: a client
+that sends CreateTopics and then Metadata expects the topic. This broker does the same, except for the pairs in `MAY_FOLLOW`: in
+those the later request neither sees nor changes what the earlier one does.
 
 - Produce behind Produce: its batches are in the log, and so have their offsets, as soon as a Produce has begun; what it waits for is
   their commit, and commits keep the log's order. A producer with several requests under way relies on that for its speed. It does not
   hold for a Produce that is still on its way to the log (a transaction's first batch waits for its coordinator): nothing passes that.
 
-Two reads are not such a pair: the later one could be ready first, and would tell of an older state than the earlier one. Of what is
-answered at once nothing of this is noticed, and a long poll ends as soon as another request waits behind it.
+Two reads are not such a pair: the later one could be ready first, and would show an older state than the earlier one.
+Requests that are answered at once are not affected, and a long poll ends as soon as another request waits behind it.
 """
 
 from __future__ import annotations
 
-PRODUCE = 0
-MAY_FOLLOW: dict[int, frozenset[int]] = {PRODUCE: frozenset({PRODUCE})}
+from kompat.protocol.api_keys import ApiKey
+
+MAY_FOLLOW: dict[int, frozenset[int]] = {ApiKey.Produce: frozenset({ApiKey.Produce})}
 NOTHING: frozenset[int] = frozenset()
 
 
 class Order:
-    """Of one connection: what is under way, and what may begin beside it."""
+    """The requests of one connection that are under way, and which may begin beside them."""
 
     __slots__ = ("_allowed", "count")
 

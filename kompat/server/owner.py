@@ -1,4 +1,4 @@
-"""What a connection needs of whoever keeps it."""
+"""The interface of a connection to its listener."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Owner(Protocol):
-    """Whoever keeps the connections: the listener."""
+    """The listener, which keeps the connections."""
 
     limits: Limits
     budget: Budget

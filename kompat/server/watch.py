@@ -1,6 +1,6 @@
-"""Who has stalled: pure arithmetic over counters that connections keep anyway, looked at every few seconds.
+"""Finds stalled connections: pure arithmetic over counters that connections keep anyway, checked every few seconds.
 
-One sweep over all connections costs less than a timer for each, and nothing at all on the way of a request.
+One sweep over all connections costs less than a timer for each, and nothing in the path of a request.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class Progress:
     frames: int  # whole ones
     sent: int  # bytes that the client's side has taken
     is_mid_frame: bool  # the rest of a request is due, and the broker is reading
-    is_unread: bool  # an answer is on its way out
+    is_unread: bool  # a response is not sent yet
     is_busy: bool  # a request is under way
-    is_in_way: bool = False  # the rest of a request is not let in, and its beginning takes the room of others
+    is_in_way: bool = False  # the rest of a request is not admitted, and its beginning takes the room of others
     promised: int = 0  # bytes of the request that is due
-    unread: int = 0  # bytes of answers on their way out
+    unread: int = 0  # bytes of unsent responses
 
 
 class Gauge:
-    """Something that has to move on by at least so much in every so many seconds, while it is waited for."""
+    """A counter that has to grow by at least some amount in every period, while it is waited for."""
 
     __slots__ = ("_mark", "_since")
 
@@ -51,7 +51,7 @@ class Watch:
         self._incoming = Gauge(now)
         self._outgoing = Gauge(now)
         self._idle = Gauge(now)
-        self._scarce: tuple[Gauge, Gauge] | None = None  # while memory is short: what comes in, and what goes out
+        self._scarce: tuple[Gauge, Gauge] | None = None  # while memory is short: bytes received, and bytes sent
 
     def verdict(self, progress: Progress, now: float, *, is_memory_short: bool) -> str | None:
         """Why the connection has to be closed, or None."""

@@ -1,1 +1,1 @@
-"""Share groups (KIP-932): records are given to consumers one by one, each acknowledged by itself."""
+"""Share groups (KIP-932): consumers get single records and acknowledge each of them."""

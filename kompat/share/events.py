@@ -1,16 +1,16 @@
-"""Who is told what becomes of single records: nobody, unless somebody from above wants to know."""
+"""The listener for what happens to single records of share groups; tracing implements it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from kompat.log.partition import Appended, Partition
+from kompat.log.partition import Partition
 from kompat.share.machine.messages import AcquiredSpan, Span
 
 
 class Place(NamedTuple):
-    """Where a record is."""
+    """The position of a record."""
 
     topic: str
     partition: int
@@ -18,10 +18,10 @@ class Place(NamedTuple):
 
 
 class ShareEvents(Protocol):
-    """It must be quick, and never fail. What it is told is true already, or is about to be written in this turn."""
+    """Listeners must be quick and must never fail. An event has happened already, or is about to be written in this turn."""
 
     def watches(self, log: Partition) -> bool:
-        """Does it want to know about records of this log? Nothing else is told."""
+        """Whether the listener wants events of this log; other logs send none."""
         ...
 
     def acquired(self, log: Partition, group_id: str, member: str, spans: Sequence[AcquiredSpan]) -> None: ...
@@ -31,49 +31,38 @@ class ShareEvents(Protocol):
         ...
 
     def let_go(self, log: Partition, group_id: str, member: str | None, span: Span, *, is_late: bool) -> None:
-        """Without a word of the member: its lock has ended, where `is_late`, or it is gone."""
+        """The member lost the records without an acknowledgement: its lock has expired if `is_late`, else the member has left."""
         ...
 
     def expired(self, log: Partition, group_id: str, span: Span) -> None:
-        """Their time to live has ended."""
+        """The time to live of the records has ended."""
         ...
 
-    def buried(
-        self, log: Partition, group_id: str, offsets: Sequence[int], reason: str, letters: Partition, appended: Appended
-    ) -> None:
-        """The letters of these records were appended in this turn, in this order."""
-        ...
-
-    def posted(self, log: Partition, group_id: str, reason: str, letters: Mapping[int, Place]) -> None:
-        """The letters of these records, by their offsets, were written, perhaps by another broker."""
+    def dead_lettered(self, log: Partition, group_id: str, reason: str, dead_letters: Mapping[int, Place]) -> None:
+        """The dead-letter records, by the offset of the original record, were written, perhaps by another broker."""
         ...
 
 
 class Silent:
-    """Nobody wants to know."""
+    """The listener where tracing is not in use."""
 
     def watches(self, log: Partition) -> bool:
         return False
 
     def acquired(self, log: Partition, group_id: str, member: str, spans: Sequence[AcquiredSpan]) -> None:
-        """Not told."""
+        """Ignored."""
 
     def acknowledged(self, log: Partition, group_id: str, member: str, span: Span, kind: int) -> None:
-        """Not told."""
+        """Ignored."""
 
     def let_go(self, log: Partition, group_id: str, member: str | None, span: Span, *, is_late: bool) -> None:
-        """Not told."""
+        """Ignored."""
 
     def expired(self, log: Partition, group_id: str, span: Span) -> None:
-        """Not told."""
+        """Ignored."""
 
-    def buried(
-        self, log: Partition, group_id: str, offsets: Sequence[int], reason: str, letters: Partition, appended: Appended
-    ) -> None:
-        """Not told."""
-
-    def posted(self, log: Partition, group_id: str, reason: str, letters: Mapping[int, Place]) -> None:
-        """Not told."""
+    def dead_lettered(self, log: Partition, group_id: str, reason: str, dead_letters: Mapping[int, Place]) -> None:
+        """Ignored."""
 
 
 SILENT = Silent()

@@ -1,4 +1,4 @@
-"""Where a share group begins on a partition that it has not read: `share.auto.offset.reset`."""
+"""Where a share group starts in a partition that it has not read yet: `share.auto.offset.reset`."""
 
 from __future__ import annotations
 

@@ -1,34 +1,57 @@
-"""The offsets where share groups stand: told, set, forgotten."""
+"""The start offsets of share groups: describe, alter, delete."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import ClassVar, NamedTuple
 
 from kompat.errors import KafkaError
 from kompat.log.manager import Logs
-from kompat.share.homes import Homes
+from kompat.log.partition import Partition
+from kompat.rpc.messages import LeaderRequest
+from kompat.rpc.router import Router
+from kompat.share.persister import Persister
 from kompat.share.records import NO_COUNT, UNINITIALIZED, ShareKey
-from kompat.share.requests import DescribedOffset, TopicIdPartition
-from kompat.types import LeaderEpoch, Offset
+from kompat.share.requests import DescribedOffset
+from kompat.types import LeaderEpoch, LogId, Offset
 
 UNKNOWN_LAG = -1
 
 
+class Bounds(NamedTuple):
+    log_start_offset: Offset
+    high_watermark: Offset
+
+
+class ReadBounds(LeaderRequest[Bounds], frozen=True):
+    """The start and end offset of a partition. It is not retried: an unreachable leader means that the lag is unknown."""
+
+    patience: ClassVar[float] = 0.0
+
+
+class FenceSharePartition(LeaderRequest[None], frozen=True):
+    """Make the leader of a partition load the group's share partition again. If it is unreachable, its next write is fenced."""
+
+    patience: ClassVar[float] = 0.0
+
+    group_id: str
+
+
 class ShareOffsets:
-    def __init__(self, homes: Homes, logs: Logs, fence: Callable[[Iterable[ShareKey]], None]) -> None:
-        """`fence`: whoever uses these share partitions on this broker has to load them anew."""
-        self._homes = homes
+    def __init__(self, persister: Persister, logs: Logs, rpc: Router) -> None:
+        self._persister = persister
         self._logs = logs
-        self._fence_here = fence
+        self._rpc = rpc
+        rpc.serve(ReadBounds, _bounds)
 
-    async def partitions_of(self, group_id: str) -> list[TopicIdPartition]:
-        """All that the group has a state for."""
-        return sorted(TopicIdPartition(key.topic_id, key.partition) for key in await self._homes.keys_of(group_id))
+    async def partitions_of(self, group_id: str) -> list[LogId]:
+        """All partitions that the group has a state for."""
+        return sorted(LogId(key.topic_id, key.partition) for key in await self._persister.keys_of(group_id))
 
-    async def describe(self, group_id: str, partition: TopicIdPartition) -> DescribedOffset:
-        summary = await self._homes.summary(ShareKey(group_id, *partition))
+    async def describe(self, group_id: str, partition: LogId) -> DescribedOffset:
+        summary = await self._persister.summary(ShareKey(group_id, *partition))
         lag = UNKNOWN_LAG
         if summary.start_offset != UNINITIALIZED and summary.complete_count != NO_COUNT:
             bounds = await self._bounds(partition)
@@ -42,46 +65,37 @@ class ShareOffsets:
             lag=lag,
         )
 
-    async def _bounds(self, partition: TopicIdPartition) -> tuple[int, int] | None:
-        """Where the log begins and ends; None where nobody can tell."""
-        log, elsewhere = self._logs.find_by_id(*partition), self._homes.elsewhere
-        if log is not None and (log.is_led or elsewhere is None):
-            return log.log_start_offset, log.high_watermark
-        if elsewhere is not None:
-            with suppress(KafkaError):
-                start, end = await elsewhere.ask_leader(partition, "bounds", [])
-                return start, end
+    async def _bounds(self, partition: LogId) -> Bounds | None:
+        """None if it is not known."""
+        with suppress(KafkaError):
+            return await self._rpc.call(partition, ReadBounds())
         return None
 
-    async def ensure(self, group_id: str, partitions: Iterable[TopicIdPartition]) -> None:
-        """Let the group have a state for these partitions."""
-        await self._homes.ensure(ShareKey(group_id, *partition) for partition in partitions)
+    async def ensure(self, group_id: str, partitions: Iterable[LogId]) -> None:
+        """Initialize the group's state for these partitions."""
+        await self._persister.ensure(ShareKey(group_id, *partition) for partition in partitions)
 
-    async def alter(self, group_id: str, start_offsets: Mapping[TopicIdPartition, Offset]) -> None:
-        """Let the group begin anew at these offsets; whatever was in flight there is forgotten."""
+    async def alter(self, group_id: str, start_offsets: Mapping[LogId, Offset]) -> None:
+        """Reset the group to these offsets; records that were in flight there are forgotten."""
         keys = {ShareKey(group_id, *partition): offset for partition, offset in start_offsets.items()}
         await asyncio.gather(*(self._alter(key, offset) for key, offset in keys.items()))
-        await self._fence(keys)
+        await asyncio.gather(*map(self._fence, keys))
 
     async def _alter(self, key: ShareKey, offset: Offset) -> None:
         log = self._logs.find_by_id(key.topic_id, key.partition)
         epoch = log.leader_epoch if log is not None and log.is_led else LeaderEpoch(0)
-        await self._homes.restart(key, offset, epoch)
+        await self._persister.initialize(key, offset, epoch)
 
-    async def delete(self, group_id: str, partitions: Iterable[TopicIdPartition]) -> None:
-        """Forget where the group stands: it begins there by its settings, when it comes again."""
+    async def delete(self, group_id: str, partitions: Iterable[LogId]) -> None:
+        """Delete the group's state: when the group reads the partitions again, it starts as its settings say."""
         keys = [ShareKey(group_id, *partition) for partition in partitions]
-        await self._homes.delete(keys)
-        await self._fence(keys)
+        await self._persister.delete(keys)
+        await asyncio.gather(*map(self._fence, keys))
 
-    async def _fence(self, keys: Collection[ShareKey]) -> None:
-        self._fence_here(keys)
-        if self._homes.elsewhere is not None:
-            await asyncio.gather(*map(self._fence_afar, keys))
+    async def _fence(self, key: ShareKey) -> None:
+        with suppress(KafkaError):
+            await self._rpc.call(LogId(key.topic_id, key.partition), FenceSharePartition(key.group_id))
 
-    async def _fence_afar(self, key: ShareKey) -> None:
-        """Who cannot be told finds out with the next change."""
-        log, elsewhere = self._logs.find_by_id(key.topic_id, key.partition), self._homes.elsewhere
-        if elsewhere is not None and (log is None or not log.is_led):
-            with suppress(KafkaError):
-                await elsewhere.ask_leader(TopicIdPartition(key.topic_id, key.partition), "fence", [key.group_id])
+
+async def _bounds(partition: Partition, _: ReadBounds) -> Bounds:
+    return Bounds(partition.log_start_offset, partition.high_watermark)

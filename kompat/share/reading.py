@@ -1,4 +1,4 @@
-"""What a read of the log holds for a share group: which batches can be delivered, and the bytes of those that are."""
+"""The batches of a read of the log that a share group can get, and their bytes."""
 
 from __future__ import annotations
 
@@ -8,36 +8,35 @@ from struct import Struct
 
 from kompat.log.aborted import Aborted
 from kompat.log.partition import ReadResult
+from kompat.protocol.batch import CONTROL, LOG_OVERHEAD, TRANSACTIONAL
 from kompat.share.machine.messages import AcquiredSpan, Found, Span
 from kompat.share.requests import FetchedPartition
 from kompat.types import Buffer, Offset
 
-# Of a batch's header, which protocol/batch.py describes, only what is asked for here: there may be many small ones.
+# Only the fields of the batch header (see protocol/batch.py) that are needed here: there may be many small batches.
 _HEADER = Struct(">qi9xhi16xq6xi")  # base offset, length, attributes, last offset delta, producer id, record count
-_LENGTH_FROM = 12  # the bytes that the length does not count
-_TRANSACTIONAL, _CONTROL = 0x10, 0x20
 
 
 class Chunk:
-    """Whole batches from the log, looked at from outside."""
+    """Whole batches from the log, of which only the headers are read."""
 
     __slots__ = ("_begins", "_buffers", "_ends", "_indices", "found")
 
     def __init__(self, first: Offset, read: ReadResult) -> None:
         self._buffers = read.buffers
-        self._indices: list[int] = []  # of each batch, its buffer, and where in it it lies
+        self._indices: list[int] = []  # of each batch: its buffer, and its position there
         self._begins: list[int] = []
         self._ends: list[int] = []
         firsts: list[int] = []
         lasts: list[int] = []
         holes: list[Span] = []
-        offset: int = first  # up to which all is accounted for
+        offset: int = first  # all offsets before it are accounted for
         unpack = _HEADER.unpack_from
         for index, buffer in enumerate(read.buffers):
             begin, size = 0, len(buffer)
             while begin < size:
                 base, length, attributes, delta, producer_id, count = unpack(buffer, begin)
-                end = begin + _LENGTH_FROM + length
+                end = begin + LOG_OVERHEAD + length
                 if count and not (attributes and _is_hollow(attributes, base, producer_id, read.aborted)):
                     if base > offset:
                         holes.append(Span(offset, base - 1))
@@ -54,7 +53,7 @@ class Chunk:
 
     @classmethod
     def whole(cls, offset: Offset, read: ReadResult) -> Chunk:
-        """With all of the batch that holds the offset, also what lies before it."""
+        """The chunk from the start of the batch with the offset, so that it includes the batch's earlier records."""
         if read.buffers:
             offset = min(offset, Offset(_HEADER.unpack_from(read.buffers[0])[0]))
         return cls(offset, read)
@@ -66,7 +65,7 @@ class Chunk:
             yield firsts[batch], self._ends[batch] - self._begins[batch]
 
     def take(self, spans: Sequence[AcquiredSpan], into: FetchedPartition) -> int:
-        """Add the batches that hold records of the spans, unless they are there; their size. Neighbours stay in one piece."""
+        """Add the batches with records of the spans, each once; returns their size. Adjacent batches stay in one piece."""
         firsts, lasts = self.found.firsts, self.found.lasts
         pieces: list[tuple[int, int, int]] = []  # buffer, from, to
         for span in spans:
@@ -89,7 +88,7 @@ class Chunk:
 
 
 class Picked:
-    """Records from here and there, as long as the batches that hold them may be sent at once."""
+    """Records from several chunks, as long as the batches that contain them fit into one response."""
 
     def __init__(self, max_bytes: int) -> None:
         self._room = max_bytes
@@ -108,7 +107,7 @@ class Picked:
         return chunk
 
     def pick(self, chunk: Chunk, span: Span) -> int:
-        """Pick what the chunk has of a span, unless that is too much: the offset after it."""
+        """Pick the chunk's records of a span, unless they are too many; returns the offset after them."""
         part = Span(span.first, min(span.last, chunk.found.end - 1))
         new = {first: size for first, size in chunk.sizes(part) if first not in self._batches}
         size = sum(new.values())
@@ -121,7 +120,7 @@ class Picked:
         return part.last + 1
 
     def ascending(self) -> Iterator[tuple[Chunk, list[Span]]]:
-        """What was picked, by chunks and offsets; none twice, though chunks may overlap."""
+        """The picked batches by chunks and offsets; none occurs twice, though chunks may overlap."""
         spans = sorted(self._spans)
         begin = 0
         for chunk in self._chunks:
@@ -146,10 +145,10 @@ def _last(span: Span) -> int:
 
 
 def _is_hollow(attributes: int, base_offset: int, producer_id: int, aborted: Sequence[Aborted] | None) -> bool:
-    """Nothing in it is for a consumer: an end marker, or a transaction that was aborted."""
-    if attributes & _CONTROL:
+    """Whether no record in it is for consumers: it is a control batch, or of an aborted transaction."""
+    if attributes & CONTROL:
         return True
-    if not aborted or not attributes & _TRANSACTIONAL:
+    if not aborted or not attributes & TRANSACTIONAL:
         return False
     return any(
         each.producer_id == producer_id and each.first_offset <= base_offset <= each.last_offset for each in aborted

@@ -1,7 +1,8 @@
-"""Receipts: what stands for one delivery of one record, for those who are not members of a group.
+"""Receipts: each stands for one delivery of one record, to a client that is not a member of a group.
 
-Whoever has a receipt may say what became of the record. It names the record and the lock, so it outlives connections and,
-where nobody else was given the record, the lock and the broker's process. It is a text without meaning for its holder.
+With its receipt a client can acknowledge the record. The receipt names the record and the lock, so it stays valid without a
+connection, and even after the lock has expired or the broker was restarted, unless the record was delivered again. Clients
+treat it as an opaque text.
 """
 
 from __future__ import annotations
@@ -15,34 +16,34 @@ from uuid import UUID
 from zlib import crc32
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.share.machine.claims import Said
+from kompat.share.machine.claims import RecordAcknowledgement
 from kompat.share.machine.messages import AckType
 from kompat.share.machine.settings import RECEIPT_PREFIX
-from kompat.share.requests import TopicIdPartition
+from kompat.types import LogId
 
 _VERSION = 1
 _FIXED = Struct(">BI16siqhi8s")  # version, checksum of what follows, topic, partition, offset, deliveries, epoch, lock
 _CHECKED_FROM = 5
 _MOST_DELIVERIES = 0x7FFF
-_SHOWN = 64  # characters of a text that is none
-LONGEST = 1024  # characters: a group's name is no longer than a topic's, as a rule
+_SHOWN = 64  # characters of an invalid receipt in a message
+LONGEST = 1024  # characters: a group id is usually no longer than a topic's name
 
 
 class Receipt(NamedTuple):
     group_id: str
-    partition: TopicIdPartition
+    partition: LogId
     offset: int
     deliveries: int  # this one included
-    state_epoch: int  # of the group's state: a group that begins anew has given nothing out
-    lock: bytes  # 8 bytes, those of the acquisition
+    state_epoch: int  # of the group's state: receipts from before a reset are invalid
+    lock: bytes  # 8 bytes that identify the acquisition
 
     @property
     def member(self) -> str:
-        """In whose name the record is locked."""
+        """The member id that holds the lock."""
         return member_of(self.lock)
 
-    def says(self, kind: AckType, wait_ms: int | None = None) -> Said:
-        return Said(self.offset, self.member, self.deliveries, kind, wait_ms)
+    def acknowledgement(self, kind: AckType, wait_ms: int | None = None) -> RecordAcknowledgement:
+        return RecordAcknowledgement(self.offset, self.member, self.deliveries, kind, wait_ms)
 
     def encode(self) -> str:
         body = _FIXED.pack(
@@ -65,7 +66,7 @@ def member_of(lock: bytes) -> str:
 
 
 def decode(text: str) -> Receipt:
-    """Raises KafkaError where the text is no receipt."""
+    """Raises KafkaError if the text is not a receipt."""
     try:
         raw = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)) if len(text) <= LONGEST else b""
         version, checksum, topic_id, partition, offset, deliveries, epoch, lock = _FIXED.unpack_from(raw)
@@ -74,7 +75,7 @@ def decode(text: str) -> Receipt:
         group_id = raw[_FIXED.size :].decode()
     except (binascii.Error, ValueError, StructError):
         raise _none(text) from None
-    return Receipt(group_id, TopicIdPartition(UUID(bytes=topic_id), partition), offset, deliveries, epoch, lock)
+    return Receipt(group_id, LogId(UUID(bytes=topic_id), partition), offset, deliveries, epoch, lock)
 
 
 def _none(text: str) -> KafkaError:

@@ -1,5 +1,5 @@
 """`__share_group_state` in Kafka's own formats: ShareSnapshot (key type 0) has all of a share partition's state, ShareUpdate
-(key type 1) what changed since. A snapshot without a value is the end of the share partition.
+(key type 1) what changed since. A snapshot without a value deletes the share partition's state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ShareKey(NamedTuple):
 
     @property
     def coordinator_key(self) -> str:
-        """Its hash decides where the state lives."""
+        """Its hash selects the partition of `__share_group_state`."""
         topic_id = base64.urlsafe_b64encode(self.topic_id.bytes).decode().rstrip("=")
         return f"{self.group_id}:{topic_id}:{self.partition}"
 
@@ -48,7 +48,7 @@ class ShareUpdate:
     key: ShareKey
     snapshot_epoch: int
     leader_epoch: int
-    start_offset: Offset  # UNINITIALIZED: as it was
+    start_offset: Offset  # UNINITIALIZED: unchanged
     complete_count: int
     batches: tuple[StateBatch, ...]
 
@@ -72,7 +72,7 @@ class ShareCodec:
         return _key(SNAPSHOT_KEY, record.key), _snapshot(record) if isinstance(record, ShareSnapshot) else None
 
     def decode(self, key: bytes | None, value: bytes | None) -> ShareRecord | None:
-        """None: a kind of record that this version does not know, as a newer one may have written it."""
+        """None: a record type that this version does not know; a newer version may have written it."""
         if key is None:
             return None
         try:

@@ -1,28 +1,22 @@
-"""What callers of the service hand in and get back. They know nothing of the wire: REST and queue topics call too."""
+"""Requests and results of the share service, independent of the wire protocol: REST and queue topics use them too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from uuid import UUID
 
+from kompat.common.promise import Promise
 from kompat.errors import KafkaError
-from kompat.log.commit import Pending
 from kompat.share.machine.messages import AcquiredSpan, AcquireMode
-from kompat.types import Buffer
-
-
-class TopicIdPartition(NamedTuple):
-    topic_id: UUID
-    partition: int
+from kompat.types import Buffer, LogId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
     group_id: str
     member_id: str
-    partitions: Sequence[TopicIdPartition]  # in the order in which they are looked at
+    partitions: Sequence[LogId]  # in the order in which they are read
     max_records: int
     batch_size: int = 500
     max_bytes: int = 50 << 20
@@ -33,9 +27,9 @@ class FetchRequest:
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """Records that the member holds now; `buffers` may hold others around them, which it has to pass over."""
+    """Records that the member acquired; `buffers` may contain others around them, which the client skips."""
 
-    partition: TopicIdPartition
+    partition: LogId
     acquired: list[AcquiredSpan] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     size: int = 0  # of the buffers
@@ -44,10 +38,10 @@ class FetchedPartition:
 
 
 class Acknowledged(NamedTuple):
-    """An acknowledgement under way: it counts when the promise is kept, and has failed where that has an error."""
+    """An acknowledgement in progress: it is valid when the promise is resolved."""
 
-    partition: TopicIdPartition
-    promise: Pending
+    partition: LogId
+    promise: Promise[None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,4 +49,4 @@ class DescribedOffset:
     partition: int
     start_offset: int
     leader_epoch: int
-    lag: int  # -1 where it is not known
+    lag: int  # -1 if it is not known

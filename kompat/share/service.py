@@ -1,7 +1,7 @@
-"""Share groups for everybody: fetch, acknowledge, let go, and the offsets where groups begin.
+"""Share groups: fetch, acknowledge, release, and the offsets where groups start.
 
-A share partition is loaded when it is first used, by the broker that leads its log: its state comes from the partition of
-`__share_group_state` that its key belongs to, wherever that is led. What members hold is known in this process only.
+The leader of a log loads its share partition on first use: the state comes from the coordinator, which leads the
+partition of `__share_group_state` that the key belongs to. Which member holds which record is known in this process only.
 """
 
 from __future__ import annotations
@@ -9,115 +9,105 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
 from kompat.clock import Clock
-from kompat.coordination.runtime import Runtime
-from kompat.coordination.shards import Partitions, Shards
-from kompat.errors import ErrorCode, KafkaError
-from kompat.log.commit import Pending
+from kompat.common.promise import Promise
+from kompat.errors import ErrorCode, KafkaError, kafka_error
 from kompat.log.manager import Logs
 from kompat.log.partition import Partition
+from kompat.rpc.messages import LeaderRequest
+from kompat.rpc.router import Router
+from kompat.share.coordinator import ShareCoordinator
 from kompat.share.events import SILENT, ShareEvents
-from kompat.share.fetching import Fetching
-from kompat.share.home import Home
-from kompat.share.homes import Elsewhere, Homes, Keeper
-from kompat.share.live import LivePartition
+from kompat.share.fetching import DelayedShareFetch
 from kompat.share.machine.messages import AckBatch, Dead
 from kompat.share.machine.order import ByOffset, Order
 from kompat.share.machine.passed import MOST_RUNS_UNUSED, Passed
 from kompat.share.machine.settings import ShareSettings
-from kompat.share.machine.state import Fence, ShareStateMachine
+from kompat.share.machine.state import Fence
 from kompat.share.offset_reset import initial_offset
-from kompat.share.offsets import ShareOffsets
-from kompat.share.records import UNINITIALIZED, ShareCodec, ShareKey
-from kompat.share.requests import Acknowledged, FetchRequest, TopicIdPartition
+from kompat.share.offsets import FenceSharePartition, ShareOffsets
+from kompat.share.partition import SharePartition
+from kompat.share.persister import Persister
+from kompat.share.records import UNINITIALIZED, ShareKey
+from kompat.share.requests import Acknowledged, FetchRequest
 from kompat.share.sessions import ShareSession, ShareSessions
+from kompat.share.state_writer import StateWriter
+from kompat.types import LogId
 
 logger = logging.getLogger(__name__)
 
-MOST_SETTINGS = 10_000  # of groups, remembered
-MOST_PASSED = 1_000  # share partitions that nobody uses, and of whose last records it is known how they ended
-MOST_LIVE = 1_000  # share partitions in memory before those are looked for that nobody uses
-RESUME_SECONDS = 5.0  # between two looks for dead letters that nobody writes, where there are several brokers
-
-Loaded = Callable[[KafkaError | None], None]
+MOST_SETTINGS = 10_000  # groups whose settings are cached
+MOST_PASSED = 1_000  # share partitions that are not in use, for which it is kept how their last records ended
+MOST_LIVE = 1_000  # share partitions in memory, before unused ones are removed
+RESUME_SECONDS = 5.0  # between two searches for dead-letter records that are still to be written
 
 
 class DeadLetters(Protocol):
-    """Who writes the records that were given up to their dead-letter topics."""
+    """Writes rejected records to their dead-letter topics."""
 
-    written: int  # letters, since the start
+    written: int  # records, since the start
 
-    async def bury(self, live: LivePartition, dead: Sequence[Dead]) -> None:
-        """Write their letters, and `finish` them in the same turn of the event loop."""
+    async def write_dead_letters(self, live: SharePartition, dead: Sequence[Dead]) -> None:
+        """Write the dead-letter records, then `finish` the records."""
         ...
+
+
+class LoadSharePartition(LeaderRequest[None], frozen=True):
+    """It has dead-letter records to write, and loading it starts that."""
+
+    patience: ClassVar[float] = 0.0  # it is sent again anyway
+
+    group_id: str
 
 
 class ShareService:
     def __init__(
         self,
-        existing: Callable[[], Partitions],
-        ensure: Callable[[], Awaitable[Partitions]],
+        coordinator: ShareCoordinator,
+        persister: Persister,
+        rpc: Router,
         *,
         logs: Logs,
         settings: Callable[[str], ShareSettings],
         clock: Clock,
         max_sessions: int = 2_000,
-        updates_per_snapshot: int = 500,
         order_of: Callable[[Partition], Order] | None = None,
         dead_letters: DeadLetters | None = None,
         events: ShareEvents = SILENT,
-        elsewhere: Elsewhere | None = None,
     ) -> None:
-        """`elsewhere`: the other brokers, where there are any."""
+        self.coordinator = coordinator  # of the states on this broker
+        self.persister = persister
+        self._rpc = rpc
         self._logs = logs
         self._read_settings = settings
         self._settings: dict[str, ShareSettings] = {}
         self._clock = clock
-        self._updates_per_snapshot = updates_per_snapshot
         by_offset = ByOffset()
         self._order_of = order_of or (lambda _: by_offset)
         self._dead_letters = dead_letters
         self._events = events
-        self._shards = Shards(self._runtime, existing, ensure)
-        self.homes = Homes(self._shards, clock, elsewhere)
-        self._live: dict[ShareKey, LivePartition] = {}
+        self._live: dict[ShareKey, SharePartition] = {}
         self._most_live = MOST_LIVE
-        self._passed: dict[ShareKey, tuple[int, int, Passed]] = {}  # of those that nobody uses, with their epochs
-        self._loading: dict[ShareKey, list[Loaded]] = {}
+        self._passed: dict[ShareKey, tuple[int, int, Passed]] = {}  # of unused ones, with their epochs
+        self._loading: dict[ShareKey, Promise[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.sessions = ShareSessions(max_sessions)
-        self.offsets = ShareOffsets(self.homes, logs, self.fence)
-
-    def _runtime(self, partition: Partition) -> Keeper:
-        return Runtime(
-            lambda: ShareStateMachine(self._updates_per_snapshot),
-            ShareCodec(),
-            partition,
-            clock=self._clock,
-            store=partition.store,
-            is_leading=partition.is_led,
-        )
+        self.offsets = ShareOffsets(persister, logs, rpc)
+        rpc.serve(FenceSharePartition, self._fence_one)
+        rpc.serve(LoadSharePartition, self._load_one)
 
     def start(self) -> None:
-        """Take up what was under way, while clients are served already."""
+        """Resume what was in progress, while clients are served already."""
         if self._dead_letters is not None:
             self._spawn(self._resume_dead_letters())
 
-    def leading(self, partition: Partition) -> None:
-        """This broker keeps the states of a partition of `__share_group_state` from now on."""
-        self._shards.lead(partition)
-
-    def following(self, partition: Partition) -> None:
-        """It does not any more."""
-        self._shards.resign(partition)
-
     def leader_changed(self, partition: Partition) -> None:
-        """Who leads a log, and in which epoch, is another than before: what was given out here counts no more."""
+        """The leader or the leader epoch of a log has changed: the locks given by this broker are no longer valid."""
         if self._live:
             place = partition.log_id.topic_id, partition.index
             self.fence([key for key in self._live if (key.topic_id, key.partition) == place])
@@ -128,7 +118,7 @@ class ShareService:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._shards.close()
+        await self.coordinator.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -146,8 +136,8 @@ class ShareService:
         return self._dead_letters.written if self._dead_letters is not None else 0
 
     @property
-    def live(self) -> Collection[LivePartition]:
-        """The share partitions that are in use on this broker."""
+    def live(self) -> Collection[SharePartition]:
+        """The share partitions in use on this broker."""
         return self._live.values()
 
     # -- what happens around them ----------------------------------------------------------------------------------
@@ -166,44 +156,42 @@ class ShareService:
         gone = set(topic_ids)
         for key in [key for key in self._live if key.topic_id in gone]:
             self._live[key].fence()
-        self._spawn(self.homes.forget_topics(gone))
+        self._spawn(self.coordinator.delete_topics(gone))
 
     def disconnected(self, connection_id: str) -> None:
-        """A client is gone, and with it what its members held."""
+        """Release the records of a client's members when its connection closes."""
         for session in self.sessions.disconnected(connection_id):
             self._let_go(session)
 
     # -- what members do -------------------------------------------------------------------------------------------
-    def fetch(self, request: FetchRequest) -> Fetching:
-        """Records for a member, at once or as soon as there are some."""
-        return Fetching(self, request, self._spawn).start()
+    def fetch(self, request: FetchRequest) -> DelayedShareFetch:
+        """Acquire records for a member, at once or as soon as some are available."""
+        return DelayedShareFetch(self, request, self._spawn).start()
 
     def acknowledge(
-        self, group_id: str, member_id: str, batches: Mapping[TopicIdPartition, Sequence[AckBatch]]
+        self, group_id: str, member_id: str, batches: Mapping[LogId, Sequence[AckBatch]]
     ) -> list[Acknowledged]:
-        """Each partition is judged by itself, all of its batches together."""
+        """Each partition succeeds or fails on its own, with all of its batches."""
         return [
             Acknowledged(partition, self._acknowledge(ShareKey(group_id, *partition), member_id, each))
             for partition, each in batches.items()
         ]
 
-    def _acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch]) -> Pending:
+    def _acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch]) -> Promise[None]:
         live = self._live.get(key)
         if live is None:
-            # It was not fetched from since this broker began, or it has been loaded anew: nothing is held.
-            promise = Pending()
-            promise.resolve(KafkaError(ErrorCode.INVALID_RECORD_STATE, "no record of the partition is acquired"))
-            return promise
+            # No member has fetched from it since this broker started, or it was loaded again: nothing is acquired.
+            return Promise.failed(KafkaError(ErrorCode.INVALID_RECORD_STATE, "no record of the partition is acquired"))
         return live.acknowledge(member_id, batches)
 
     def close_session(self, group_id: str, member_id: str) -> None:
-        """The member leaves: what it holds is for others."""
+        """The member leaves the group: release its records."""
         session = self.sessions.close(group_id, member_id)
         if session is not None:
             self._let_go(session)
 
     def release(self, group_id: str, member_id: str) -> None:
-        """Let go of all that a member holds, wherever it holds it."""
+        """Release all records that a member holds, in all partitions."""
         for live in [live for key, live in self._live.items() if key.group_id == group_id]:
             live.release(member_id)
 
@@ -213,63 +201,60 @@ class ShareService:
             if live is not None:
                 live.release(session.member_id).add_done_callback(partial(self._retire, live))
 
-    def _retire(self, live: LivePartition, _: Pending) -> None:
-        """Let it take no room while its group has no members."""
+    def _retire(self, live: SharePartition, _: Promise[None]) -> None:
+        """Free the memory of share partitions whose group has no members."""
         if live.is_idle and not live.is_fenced and not self.sessions.has_members(live.key.group_id):
             self._remember(live)
             live.fence()
 
     # -- share partitions ------------------------------------------------------------------------------------------
-    def find(
-        self, group_id: str, partition: TopicIdPartition, begin: str | None = None
-    ) -> LivePartition | KafkaError | None:
-        """For Fetching: None while it is being loaded. `begin`: where, if the group has not yet; else as its settings say."""
+    def find(self, group_id: str, partition: LogId, begin: str | None = None) -> SharePartition | KafkaError | None:
+        """None while it is being loaded. `begin`: the start offset of a new group; else its settings decide."""
         key = ShareKey(group_id, *partition)
         live = self._live.get(key)
         if live is not None:
             return live
         log = self._logs.find_by_id(*partition)
-        if log is None and self.homes.elsewhere is None:
-            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if log is None or not log.is_led:
+        if log is None:
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "this broker has no replica of the partition")
+        if not log.is_led:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if key not in self._loading:
-            self._loading[key] = []
+            self._loading[key] = Promise()
             self._spawn(self._load(key, log, begin))
         return None
 
-    def when_loaded(self, group_id: str, partition: TopicIdPartition, told: Loaded) -> None:
-        self._loading[ShareKey(group_id, *partition)].append(told)
+    def loading(self, group_id: str, partition: LogId) -> Promise[None]:
+        """The promise that a share partition is loaded."""
+        return self._loading[ShareKey(group_id, *partition)]
 
-    async def use(self, group_id: str, partition: TopicIdPartition, begin: str | None = None) -> LivePartition:
-        """A share partition, loaded if it is not yet. Raises KafkaError."""
+    async def use(self, group_id: str, partition: LogId, begin: str | None = None) -> SharePartition:
+        """A share partition, loaded if necessary. Raises KafkaError."""
         while (found := self.find(group_id, partition, begin)) is None:
-            loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.when_loaded(group_id, partition, partial(_tell, loaded))
-            await loaded
+            await self.loading(group_id, partition)
         if isinstance(found, KafkaError):
             raise found
         return found
 
-    async def use_known(self, group_id: str, partition: TopicIdPartition) -> LivePartition:
-        """As `use`, of a group that has begun: nobody makes a group by a word about what was never given to it."""
+    async def use_known(self, group_id: str, partition: LogId) -> SharePartition:
+        """As `use`, but only for a group that exists: an acknowledgement must not create one."""
         key = ShareKey(group_id, *partition)
-        if key not in self._live and (await self.homes.summary(key)).start_offset == UNINITIALIZED:
+        if key not in self._live and (await self.persister.summary(key)).start_offset == UNINITIALIZED:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"group {group_id} was given nothing of the partition")
         return await self.use(group_id, partition)
 
-    def retire(self, group_id: str, partitions: Iterable[TopicIdPartition]) -> None:
-        """Let those take no room that nobody uses."""
+    def retire(self, group_id: str, partitions: Iterable[LogId]) -> None:
+        """Free the memory of share partitions that are not in use."""
         for partition in partitions:
             live = self._live.get(ShareKey(group_id, *partition))
             if live is not None:
-                self._retire(live, Pending.done())
+                self._retire(live, Promise.resolved(None))
 
     def _make_room(self) -> None:
-        """Those who come without a session never say that they are gone: what nobody uses must not add up."""
+        """Clients without a session never leave, so unused share partitions must be limited."""
         if len(self._live) >= self._most_live:
             for live in list(self._live.values()):
-                self._retire(live, Pending.done())
+                self._retire(live, Promise.resolved(None))
             self._most_live = max(MOST_LIVE, 2 * len(self._live))
 
     async def _load(self, key: ShareKey, log: Partition, begin: str | None) -> None:
@@ -280,96 +265,95 @@ class ShareService:
             self._live[key] = live
         except KafkaError as failure:
             error = failure
-        except Exception as failure:  # whoever waits hears of it, whatever it is
+        except Exception as failure:  # every waiter gets the error, whichever it is
             logger.exception("%s cannot be loaded", key)
-            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(failure).__name__}: {failure}")
+            error = kafka_error(failure)
         finally:
-            waiting = self._loading.pop(key)
-        for told in waiting:
-            told(error)
+            loading = self._loading.pop(key)
+        loading.end(error)
 
-    async def _take_up(self, key: ShareKey, log: Partition, begin: str | None) -> LivePartition:
+    async def _take_up(self, key: ShareKey, log: Partition, begin: str | None) -> SharePartition:
         epoch, writer = log.leader_epoch, secrets.token_hex(8)
-        place = await self.homes.place_of(key)
         start = await initial_offset(log, begin or self.settings_of(key.group_id).offset_reset, self._clock.now())
-        stored = await self.homes.begin(place, key, start, epoch, writer)
+        stored = await self.persister.read(key, start, epoch, writer)
         if not log.is_led or log.leader_epoch != epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        live = LivePartition(
+        live = SharePartition(
             key,
             stored,
             log=log,
-            home=Home(self.homes, place, key, Fence(epoch, stored.state_epoch), writer, self._spawn),
+            writer=StateWriter(
+                key,
+                Fence(epoch, stored.state_epoch),
+                writer,
+                coordinator=self.coordinator,
+                persister=self.persister,
+                spawn=self._spawn,
+            ),
             order=self._order_of(log),
             settings=lambda: self.settings_of(key.group_id),
             clock=self._clock,
             spawn=self._spawn,
-            on_dead=self._bury,
+            on_dead=self._write_dead_letters,
             on_fenced=self._dropped,
             events=self._events,
             passed=self._still_known(key, stored.state_epoch, epoch),
         )
         dead = live.machine.archiving(live.settings)
         if dead:
-            self._bury(live, dead)
+            self._write_dead_letters(live, dead)
         return live
 
     def fence(self, keys: Iterable[ShareKey]) -> None:
-        """Their state was changed behind their backs, or is another broker's to change."""
+        """Fence share partitions whose state was changed by others, or has moved to another broker."""
         for key in keys:
             live = self._live.get(key)
             if live is not None:
                 live.fence()
 
-    def _dropped(self, live: LivePartition) -> None:
+    async def _fence_one(self, log: Partition, request: FenceSharePartition) -> None:
+        self.fence([ShareKey(request.group_id, log.log_id.topic_id, log.index)])
+
+    def _dropped(self, live: SharePartition) -> None:
         if self._live.get(live.key) is live:
             del self._live[live.key]
 
-    def _remember(self, live: LivePartition) -> None:
-        """How its last records ended, for whoever says something of them late."""
+    def _remember(self, live: SharePartition) -> None:
+        """Keep how the last records ended, for late acknowledgements."""
         live.machine.passed.shrink(MOST_RUNS_UNUSED)
         self._passed[live.key] = live.state_epoch, live.log.leader_epoch, live.machine.passed
         if len(self._passed) > MOST_PASSED:
             del self._passed[next(iter(self._passed))]
 
     def _still_known(self, key: ShareKey, state_epoch: int, leader_epoch: int) -> Passed | None:
-        """A group that has begun anew may be given the same records again; so may one that another broker has led."""
+        """Not for a group that was reset, or whose partition another broker has led: it may get the same records again."""
         *epochs, passed = self._passed.pop(key, (None, None, None))
         return passed if epochs == [state_epoch, leader_epoch] else None
 
     # -- dead letters ----------------------------------------------------------------------------------------------
-    def _bury(self, live: LivePartition, dead: Sequence[Dead]) -> None:
+    def _write_dead_letters(self, live: SharePartition, dead: Sequence[Dead]) -> None:
         if self._dead_letters is not None:
-            self._spawn(self._dead_letters.bury(live, dead))
+            self._spawn(self._dead_letters.write_dead_letters(live, dead))
 
     async def _resume_dead_letters(self) -> None:
-        """Records whose letters were not written when a broker ended: loading their partition takes them up.
+        """Resume writing dead-letter records that were not written when a broker ended, by loading their share partition.
 
-        Of several brokers the one that keeps the state knows of them, and the one that leads the log writes them. Either may
-        change at any time, so it is looked again and again.
+        The coordinator of the state knows of them, and the leader of the log writes them. Either may change at any time, so
+        this is repeated for ever.
         """
         while True:
             try:
-                for key in await self.homes.archiving():
+                for key in await self.coordinator.archiving():
                     await self._resume(key)
             except KafkaError as error:
-                logger.warning("dead letters that are due are looked for later: %s", error)
-            if self.homes.elsewhere is None:
-                return
+                logger.warning("dead-letter records that are due are looked for later: %s", error)
             await asyncio.sleep(RESUME_SECONDS)
 
     async def _resume(self, key: ShareKey) -> None:
-        partition = TopicIdPartition(key.topic_id, key.partition)
-        log = self._logs.find_by_id(*partition)
-        if self.homes.elsewhere is None or (log is not None and log.is_led):
-            self.find(key.group_id, partition)
-        else:
-            await self.homes.elsewhere.ask_leader(partition, "resume", [key.group_id])
+        try:
+            await self._rpc.call(LogId(key.topic_id, key.partition), LoadSharePartition(key.group_id))
+        except KafkaError as error:
+            logger.info("dead-letter records of %s are written later: %s", key, error)
 
-
-def _tell(loaded: asyncio.Future[None], error: KafkaError | None) -> None:
-    if not loaded.done():
-        if error is None:
-            loaded.set_result(None)
-        else:
-            loaded.set_exception(error)
+    async def _load_one(self, log: Partition, request: LoadSharePartition) -> None:
+        self.find(request.group_id, log.log_id)

@@ -1,7 +1,7 @@
-"""Share sessions (KIP-932): what a member fetches is remembered, so that each request carries only changes.
+"""Share sessions (KIP-932): the broker remembers which partitions a member fetches, so that requests carry only changes.
 
-A session is the member's, and so are the records that it holds: it ends when the member says so, or when its connection
-does. Pure: nothing here knows of time.
+A session and the acquired records belong to the member: the session ends when the member closes it, or with its connection.
+Pure: nothing here depends on time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.share.requests import TopicIdPartition
+from kompat.types import LogId
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -26,25 +26,25 @@ class ShareSession:
     member_id: str
     connection_id: str
     epoch: int = INITIAL_EPOCH + 1  # expected in the next request
-    # What it fetches, who was served last at the end; whether there is something to tell though there are no records.
-    partitions: dict[TopicIdPartition, bool] = field(default_factory=dict)
+    # What it fetches, last served at the end; True if the next response must name it even without records.
+    partitions: dict[LogId, bool] = field(default_factory=dict)
 
     def advance(self, epoch: int) -> None:
         if epoch != self.epoch:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
-    def update(self, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
+    def update(self, added: Iterable[LogId], forgotten: Iterable[LogId]) -> None:
         for partition in added:
             self.partitions.setdefault(partition, True)
         for partition in forgotten:
             self.partitions.pop(partition, None)
 
-    def must_tell(self, partition: TopicIdPartition, *, has_records: bool, has_failed: bool) -> bool:
-        """Does an answer that tells only what is new have to name the partition? Remembers that it does now."""
+    def must_report(self, partition: LogId, *, has_records: bool, has_failed: bool) -> bool:
+        """Whether an incremental response has to name the partition. Remembers that it now has."""
         is_due = self.partitions.get(partition, False)
         if partition in self.partitions:
-            self.partitions[partition] = has_failed  # when the error goes away, that is to be told too
+            self.partitions[partition] = has_failed  # the response after an error has to show that it is gone
             if has_records:
                 self.partitions[partition] = self.partitions.pop(partition)
         return has_records or has_failed or is_due
@@ -71,10 +71,8 @@ class ShareSessions:
     def has_members(self, group_id: str) -> bool:
         return group_id in self._members
 
-    def open(
-        self, group_id: str, member_id: str, connection_id: str, partitions: Iterable[TopicIdPartition]
-    ) -> ShareSession:
-        """A new session, in place of one that the member may have had: what it held then, it still holds."""
+    def open(self, group_id: str, member_id: str, connection_id: str, partitions: Iterable[LogId]) -> ShareSession:
+        """A new session instead of the member's earlier one, if any; the member keeps its acquired records."""
         self.close(group_id, member_id)
         if len(self._sessions) >= self._slots:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)

@@ -1,1 +1,1 @@
-"""Metrics that clients push (KIP-714): who is asked for which, and what came. Pure: time and ids come in."""
+"""Client metrics (KIP-714): subscriptions, and the metrics that clients push. Pure: times and ids are arguments."""

@@ -1,6 +1,6 @@
-"""Points out of OpenTelemetry's MetricsData, as far as they are numbers: gauges, sums, and counts and sums of histograms.
+"""Data points of OpenTelemetry's MetricsData that are numbers: gauges, sums, and counts and sums of histograms.
 
-Only what is needed of protocol buffers: fields by their numbers, everything else is passed over.
+It reads the protocol buffers' fields that it needs by their numbers, and skips the others.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Point(NamedTuple):
     metric: str
     attributes: str  # name=value, in the order of their names
     value: float
-    is_delta: bool  # since the last push, and not since the client began
+    is_delta: bool  # since the last push, not since the client's start
 
 
 def points(payload: Buffer) -> Iterator[Point]:
-    """Raises KafkaError where it is not MetricsData."""
+    """The data points. Raises KafkaError if the payload is not MetricsData."""
     try:
         for resource in _messages(memoryview(payload), 1):
             for scope in _messages(resource, 2):

@@ -1,4 +1,4 @@
-"""Telemetry for the handlers: settings in, clients' metrics kept for whoever looks at the broker's."""
+"""Client telemetry for the handlers: it reads subscriptions from settings, and keeps clients' metrics for the metrics page."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.types import Buffer
 
 if TYPE_CHECKING:
-    # Imported when the first client asks: a start does not wait for it.
+    # Imported at the first request, so that a start does not wait for it.
     from kompat.telemetry.clients import Clients
     from kompat.telemetry.otlp import Point
     from kompat.telemetry.subscriptions import ClientFacts, Subscription, Wanted
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-ACCEPTED: Final = (ZSTD, LZ4, GZIP, SNAPPY)  # the best first
-AT_ONCE: Final = 8 * 1024  # bytes that are read on the event loop; what is larger may take a while
-MOST_READ: Final = 16 << 20  # bytes, out of what came compressed
+ACCEPTED: Final = (ZSTD, LZ4, GZIP, SNAPPY)  # by preference
+AT_ONCE: Final = 8 * 1024  # bytes that are parsed on the event loop; larger payloads are parsed in a thread
+MOST_READ: Final = 16 << 20  # bytes after decompression
 MOST_POINTS: Final = 2_000  # of one push
 UNKNOWN: Final = ("", "")
 
@@ -29,7 +29,7 @@ Settings = Callable[[], Iterable[Mapping[str, str]]]
 
 class Telemetry:
     def __init__(self, clock: Clock, settings: Settings, stamp: Callable[[], object]) -> None:
-        """`settings`: of all subscriptions; they are read anew when the stamp is another."""
+        """`settings` returns those of all subscriptions; they are read again when `stamp` changes."""
         self._clock = clock
         self._settings = settings
         self._stamp = stamp
@@ -48,7 +48,7 @@ class Telemetry:
 
     # -- connections -----------------------------------------------------------------------------------------------
     def greeted(self, connection_id: str, name: str, version: str) -> None:
-        """A client has said what it is."""
+        """Note the name and version of a client's software (ApiVersions)."""
         self._software[connection_id] = name, version
 
     def left(self, connection_id: str) -> None:
@@ -60,7 +60,7 @@ class Telemetry:
     # -- clients ---------------------------------------------------------------------------------------------------
     @property
     def is_wanted(self) -> bool:
-        """Is there any subscription?"""
+        """Whether there is any subscription."""
         return bool(self._current())
 
     def ask(self, facts: ClientFacts) -> Wanted:
@@ -76,7 +76,7 @@ class Telemetry:
         terminating: bool,
         max_bytes: int,
     ) -> None:
-        """Raises KafkaError."""
+        """Keep the metrics of a push. Raises KafkaError."""
         clients, instance_id = self.clients, facts.instance_id
         clients.admit(facts, self._current(), subscription_id, self._clock.now(), terminating=terminating)
         if codec != NONE and codec not in ACCEPTED:

@@ -1,4 +1,4 @@
-"""Which metrics operators want of which clients: the settings of CLIENT_METRICS resources."""
+"""Metrics subscriptions: the settings of CLIENT_METRICS resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 from zlib import crc32
 
-from kompat.patterns import Pattern
+from kompat._native import NamePattern
 
 ALL = "*"
 DEFAULT_INTERVAL_MS = 300_000
@@ -15,7 +15,7 @@ DEFAULT_INTERVAL_MS = 300_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFacts:
-    """What a subscription may ask of a client."""
+    """The properties of a client that a subscription can match."""
 
     instance_id: UUID
     client_id: str
@@ -39,7 +39,7 @@ class ClientFacts:
 class Subscription:
     metrics: tuple[str, ...]
     interval_ms: int
-    match: tuple[tuple[str, Pattern | None], ...]  # None matches nobody
+    match: tuple[tuple[str, NamePattern | None], ...]  # None matches no client
 
     def concerns(self, client: ClientFacts) -> bool:
         return all(pattern is not None and pattern.select([client.of(key)]) for key, pattern in self.match)
@@ -47,19 +47,19 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What one client is to push."""
+    """The metrics that a client has to push."""
 
-    metrics: tuple[str, ...]  # prefixes of their names; one `*` for all
+    metrics: tuple[str, ...]  # prefixes of their names; a single `*` for all
     interval_ms: int
 
     def id_for(self, instance_id: UUID) -> int:
-        """Another whenever something changes: by it a client is told that it has to ask again."""
+        """The subscription id. It changes with the subscription: a client with an old id has to request it again."""
         text = f"{self.metrics}{self.interval_ms}{instance_id}"
         return crc32(text.encode()) & 0x7FFFFFFF
 
 
 def parse(settings: Mapping[str, str]) -> Subscription:
-    """From a resource's own settings, which were checked when they were made."""
+    """The subscription of a resource's settings, which were validated when they were set."""
     match = []
     for pair in _list(settings.get("match", "")):
         key, _, expression = pair.partition("=")
@@ -71,16 +71,16 @@ def parse(settings: Mapping[str, str]) -> Subscription:
     )
 
 
-def _pattern(expression: str) -> Pattern | None:
-    """An expression that was let in when others were may be none any more."""
+def _pattern(expression: str) -> NamePattern | None:
+    """None if an expression that was accepted by another version is not valid any more."""
     try:
-        return Pattern(expression)
+        return NamePattern(expression)
     except ValueError:
         return None
 
 
 def wanted(subscriptions: Iterable[Subscription], client: ClientFacts) -> Wanted:
-    """All that is wanted of a client, as often as the most eager asks."""
+    """The metrics of all matching subscriptions, at the shortest of their intervals."""
     metrics: set[str] = set()
     interval = DEFAULT_INTERVAL_MS
     for each in subscriptions:

@@ -1,9 +1,9 @@
-"""A broker for the tests of other people's software: in this process, in memory, on a free port.
+"""A broker for the tests of other software: in this process, in memory, on a free port.
 
     with kompat.testing.broker(num_partitions=3) as b:
         producer = Producer({"bootstrap.servers": b.bootstrap_servers})
 
-Or several of them, to see what becomes of a client when one goes:
+Or a cluster, to see how a client behaves when a broker stops:
 
     with kompat.testing.cluster(brokers=3, default_replication_factor=3) as c:
         producer = Producer({"bootstrap.servers": c.bootstrap_servers})
@@ -22,13 +22,13 @@ from dataclasses import dataclass
 
 __all__ = ["RunningBroker", "RunningCluster", "broker", "cluster"]
 
-SECRET = "of a cluster in one process"  # noqa: S105 - there is nobody to keep out
+SECRET = "of a cluster in one process"  # noqa: S105 - all brokers are in this process
 
 DEFAULTS = {
     "port": "0",
     "data": ":memory:",
     "http-port": "none",
-    # Nobody else is about to join: a group's first record does not wait for them.
+    # A test's group need not wait for more members before its first rebalance.
     "group.initial.rebalance.delay.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
 }
@@ -40,7 +40,7 @@ Setting = str | int | float | bool
 class RunningBroker:
     host: str
     port: int
-    http: str = ""  # where its HTTP door is, as host:port; empty unless it was started with `http=True`
+    http: str = ""  # host:port of its HTTP port; empty unless it was started with `http=True`
     http_scheme: str = "http"
 
     @property
@@ -57,7 +57,7 @@ def broker(settings: Mapping[str, Setting] | None = None, **named: Setting) -> I
     """Run a broker until the end of the block.
 
     Settings have Kafka's names, in `settings` or as keywords with underscores: `log_retention_ms=1000`. With `http=True`
-    it has an HTTP door too, at the `http_url` of what is given.
+    it has an HTTP port, too: `http_url`.
     """
     thread = _BrokerThread(_texts({**(settings or {}), **named}))
     thread.start()
@@ -80,7 +80,7 @@ class RunningCluster:
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     def start(self, *node_ids: int, settings: Mapping[str, Setting]) -> None:
-        """The first of all founds the cluster, the others join it."""
+        """Start brokers: the first one founds the cluster, the others join it."""
         for node_id in node_ids:
             own: dict[str, Setting] = {
                 "node.id": node_id,
@@ -98,7 +98,7 @@ class RunningCluster:
             self.brokers[node_id] = self._threads[node_id].wait_until_ready()
 
     def stop(self, node_id: int) -> None:
-        """Stop one; what it had is lost with it."""
+        """Stop a broker; its data is lost."""
         del self.brokers[node_id]
         self._threads.pop(node_id).stop()
 
@@ -112,7 +112,7 @@ class RunningCluster:
 def cluster(
     brokers: int = 3, settings: Mapping[str, Setting] | None = None, **named: Setting
 ) -> Iterator[RunningCluster]:
-    """Run a cluster until the end of the block. Settings are those of all its brokers, as for `broker`."""
+    """Run a cluster until the end of the block. The settings, as for `broker`, apply to all its brokers."""
     running = RunningCluster()
     try:
         running.start(*range(1, brokers + 1), settings={**(settings or {}), **named})
@@ -139,7 +139,7 @@ class _BrokerThread(threading.Thread):
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(name="kompat-broker", daemon=True)
         self.settings = settings
-        self.peer = ""  # where other brokers find it
+        self.peer = ""  # its address for other brokers
         self._is_up = threading.Event()
         self._running: RunningBroker | None = None
         self._error: BaseException | None = None
@@ -164,7 +164,7 @@ class _BrokerThread(threading.Thread):
 
         self._end = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        if not self._is_wanted:  # any more: whoever would say so later finds the loop
+        if not self._is_wanted:  # `stop` was called before the loop existed
             return
         broker = Broker(load(self.settings, environ={}))
         await broker.start()
@@ -183,10 +183,10 @@ class _BrokerThread(threading.Thread):
         raise self._error or RuntimeError("the broker ended before it was ready")
 
     def stop(self) -> None:
-        """Stop the broker; whatever broke it in the meantime is raised here."""
+        """Stop the broker. Raises the error that it failed with, if it did."""
         self._is_wanted = False
         if self._loop is not None and self._end is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended by itself: the start has failed
+            with contextlib.suppress(RuntimeError):  # the start has failed, and the loop has ended
                 self._loop.call_soon_threadsafe(self._end.set)
         self.join()
         if self._running is not None and self._error is not None:

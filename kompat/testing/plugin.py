@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def kompat_settings() -> Mapping[str, Setting]:
-    """The settings of `kompat_broker`; override it to have others."""
+    """The settings of `kompat_broker`; override this fixture to change them."""
     return {}
 
 

@@ -1,11 +1,11 @@
 """The transaction coordinator, pure: one machine per partition of `__transaction_state`.
 
-A command returns the record that makes it true and the reply that is due once that is committed. There is no pending
-state: a record is applied when it is appended, and no reply leaves before it is committed. Writing the markers is the
-service's work: it asks `to_complete` what is prepared, writes, and says `complete`.
+A command returns the record with its effect, and the reply that is due once that is committed. There is no pending
+state: a record is applied when it is appended, and no reply is sent before it is committed. The service writes the
+markers: it gets the prepared transactions from `to_complete`, writes, and calls `complete`.
 
-Clients that speak `transaction.version` 2 (KIP-890) get a new epoch with every transaction, so that a message that
-strayed from an old transaction can never land in a new one.
+Clients that use `transaction.version` 2 (KIP-890) get a new epoch with every transaction, so that a late message of an
+old transaction can never become part of a new one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class MustAbort:
-    """A transaction of the previous holder is still open: it is being aborted, and the client has to ask again."""
+    """A transaction of the previous producer is still open: it is being aborted, and the client has to retry."""
 
     producer: Producer
 
@@ -68,9 +68,9 @@ class TransactionMachine:
                 self._deadlines.schedule(transaction.transactional_id, due, None)
 
     def _due(self, transaction: Transaction) -> Millis | None:
-        """When something has to be done about it that nobody asks for.
+        """When a timeout of it is due.
 
-        A prepared end has no deadline. It keeps the one before: what follows is later, and moving it costs nothing.
+        A prepared end has no deadline, but keeps the one from before: the next is later, and moving it costs nothing.
         """
         if transaction.state is State.ONGOING:
             return Millis(transaction.start_ms + transaction.timeout_ms)
@@ -82,8 +82,8 @@ class TransactionMachine:
     def init_producer(
         self, transactional_id: str, timeout_ms: int, expected: Producer | None, *, fresh_id: int, now: Millis
     ) -> Decision[Record, Producer | MustAbort]:
-        """Take the transactional id over. `fresh_id` is a producer id that nobody has, for a new transactional id or when the
-        epochs have run out; without one the client is asked to come again."""
+        """Initialize the producer. `fresh_id` is an unused producer id, for a new transactional id or when the epochs are
+        exhausted; without one the client has to retry."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._max_timeout_ms:
@@ -141,7 +141,7 @@ class TransactionMachine:
         return Decision([Changed(ongoing)], None)
 
     def verify(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> Decision[Record, None]:
-        """May the producer write to the partition in its transaction? (For clients that add partitions themselves.)"""
+        """Check that the producer may write to the partition in its transaction. (For clients that add partitions themselves.)"""
         known = self._held_by(transactional_id, producer)
         _require_no_pending_end(known)
         if known.state is not State.ONGOING or partition not in known.partitions:
@@ -174,8 +174,8 @@ class TransactionMachine:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         _require_no_pending_end(known)
         if _already_ended(known, commit=commit, bumping=bumping, retried=retried):
-            # Written down once more, for only what is committed is answered. A broker that has lost the lead and does not know it
-            # may take the end of the next transaction, of which it has not heard, for that of the last one.
+            # Written a second time, because only a committed record is answered: a broker that has lost the leadership without
+            # knowing it may take the end of the next transaction, which it has not seen, for a repetition of the last one.
             return Decision(
                 [Changed(replace(known, updated_ms=now))], Producer(known.producer_id, known.producer_epoch)
             )
@@ -193,7 +193,7 @@ class TransactionMachine:
             or known.state not in PREPARED
             or Producer(known.producer_id, known.producer_epoch) != producer
         ):
-            return Decision([], None)  # somebody was faster, after a fail-over
+            return Decision([], None)  # another coordinator has completed it, after a fail-over
         committed = known.state is State.PREPARE_COMMIT
         completed = replace(
             known,
@@ -215,7 +215,7 @@ class TransactionMachine:
         return self._deadlines.next_deadline()
 
     def tick(self, now: Millis) -> Decision[Record, None]:
-        """Abort what has been open for longer than its time-out; forget ids that nobody has used for long."""
+        """Abort transactions whose timeout has passed; remove ids that have not been used for long."""
         records: list[Record] = []
         while (due := self._deadlines.pop_due(now)) is not None:
             late = self._transactions[due[0]]
@@ -227,7 +227,7 @@ class TransactionMachine:
 
     # -- questions -------------------------------------------------------------------------------------------------
     def to_complete(self) -> Iterator[Transaction]:
-        """Ends that are decided but whose markers may not all be written: all of them, after a restart."""
+        """Prepared ends whose markers may not all be written: all of them, after a restart."""
         return (t for t in self._transactions.values() if t.state in PREPARED)
 
     def find(self, transactional_id: str) -> Transaction | None:
@@ -248,7 +248,7 @@ class TransactionMachine:
         return known
 
     def _fenced_abort(self, known: Transaction, now: Millis) -> Transaction:
-        """Abort on the broker's own account: the epoch is taken from the holder first."""
+        """Abort by the broker: it bumps the epoch first, which fences the producer."""
         fenced = replace(known, producer_epoch=min(known.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_EPOCH)
         return _prepared(fenced, commit=False, client_version=known.client_version, next_id=NO_PRODUCER_ID, now=now)
 
@@ -260,14 +260,14 @@ def _given(fresh_id: int) -> int:
 
 
 def _require_no_pending_end(known: Transaction) -> None:
-    """While markers are being written the client has to come again, whatever id and epoch it names: those it was given for its
-    next transaction are not in force yet, and a fatal error would end a healthy producer."""
+    """While markers are being written the client has to retry, with whichever id and epoch: those for its next transaction
+    are not valid yet, and a fatal error would end a healthy producer."""
     if known.state in PREPARED:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def _may_continue(known: Transaction, expected: Producer) -> bool:
-    """A producer that names itself goes on only where nobody else has taken over since."""
+    """A producer that sends its id and epoch may only continue if no other one has taken over since."""
     return (
         known.producer_epoch == NO_EPOCH
         or expected.id == known.producer_id
@@ -276,7 +276,7 @@ def _may_continue(known: Transaction, expected: Producer) -> bool:
 
 
 def _next_holder(known: Transaction, expected: Producer | None, fresh_id: int) -> Transaction:
-    """The id and epoch that the next holder of the transactional id gets."""
+    """The id and epoch that the next producer of the transactional id gets."""
     if known.epoch_exhausted and (expected is None or expected.epoch == known.producer_epoch):
         return replace(
             known,
@@ -291,12 +291,12 @@ def _next_holder(known: Transaction, expected: Producer | None, fresh_id: int) -
     if known.producer_epoch in (NO_EPOCH, expected.epoch):
         return bumped
     if expected.epoch == known.last_producer_epoch:
-        return known  # the same call again: its answer was lost
+        return known  # the same request again: its response was lost
     raise KafkaError(ErrorCode.PRODUCER_FENCED)
 
 
 def _is_retried_end(known: Transaction, producer: Producer) -> bool:
-    """Is this the end that was already prepared under the epoch before? (Version 2 bumps it at the end.)"""
+    """Whether this end was already prepared under the previous epoch. (Version 2 bumps it at the end.)"""
     if known.state not in COMPLETED:
         return False
     if known.producer_id == producer.id:
@@ -307,7 +307,7 @@ def _is_retried_end(known: Transaction, producer: Producer) -> bool:
 
 
 def _already_ended(known: Transaction, *, commit: bool, bumping: bool, retried: bool) -> bool:
-    """True: there is nothing to do but answer. False: prepare the end. Raises where it may not end this way."""
+    """True: only respond. False: prepare the end. Raises if it may not end this way."""
     same = known.state is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
     if known.state is State.ONGOING:
         return False
@@ -315,7 +315,7 @@ def _already_ended(known: Transaction, *, commit: bool, bumping: bool, retried: 
         if retried and same:
             return True
         if not commit and not retried:
-            return False  # an abort of nothing still takes the epoch from whatever is under way
+            return False  # aborting an empty transaction still bumps the epoch, to fence what is in progress
         raise KafkaError(ErrorCode.INVALID_TXN_STATE)
     if same:
         return True

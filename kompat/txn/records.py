@@ -39,7 +39,7 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: Buffer, value: Buffer | None) -> Record | None:
-    """None: a kind of record that this version does not know, as a newer one may have written it."""
+    """None: a record type that this version does not know; a newer version may have written it."""
     try:
         reader = Reader(key)
         if reader.int16() != KEY_VERSION:

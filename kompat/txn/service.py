@@ -1,4 +1,4 @@
-"""Transactions for everybody: commands are awaited, and what a commit or an abort promises is carried out.
+"""Transactions: runs commands, and completes prepared commits and aborts.
 
 The end of a transaction is decided by one record (PREPARE_…). From then on its markers have to reach every partition,
 whatever happens to this process: they are written when the record is committed, and again after a restart for every end
@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kompat.clock import Clock
 from kompat.coordination.runtime import Runtime
-from kompat.coordination.shards import FAILURES, Partitions, Shards
+from kompat.coordination.shards import FAILURES, InternalTopic, Shards
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.partition import Partition
+from kompat.rpc.messages import Coordinator, LeaderRequest
+from kompat.rpc.router import Router
 from kompat.txn import records
 from kompat.txn.machine import MustAbort, Producer, TransactionMachine
+from kompat.txn.markers import Marker
 from kompat.txn.records import Changed, Record
 from kompat.txn.state import NO_PRODUCER_ID, PREPARED, State, Transaction
 from kompat.types import TopicPartition
@@ -28,36 +30,39 @@ logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.1  # after a marker that could not be written; doubled each time
 LONGEST_RETRY_SECONDS = 5.0
-AFTER_A_BUG_SECONDS = 5.0  # not at once: what fails for ever would do nothing else
-ADD_RETRY_SECONDS = 0.02  # while the previous transaction's markers are on their way
+AFTER_A_BUG_SECONDS = 5.0  # with a pause: what fails for ever would keep the broker busy
+ADD_RETRY_SECONDS = 0.02  # while the previous transaction's markers are being written
 ADD_RETRIES = 5
 EPOCH_BUMPING_CLIENT = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
-    """The end of a transaction, as a partition's log records it."""
+class AddPartitions(LeaderRequest[None], frozen=True):
+    """To the coordinator, from a broker with a batch of a producer that uses transaction.version 2. If it is refused, the
+    producer sends the batch again, so it need not be retried for long."""
 
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    coordinator_epoch: int
+    patience: ClassVar[float] = 1.0
+    is_idempotent: ClassVar[bool] = True  # within an epoch; the end of the transaction brings a newer one
+
+    transactional_id: str
+    producer: Producer
+    partitions: tuple[TopicPartition, ...]
+
+
+class VerifyPartition(LeaderRequest[None], frozen=True):
+    """To the coordinator: check that the partition is part of the producer's transaction."""
+
+    patience: ClassVar[float] = 1.0
+    is_idempotent: ClassVar[bool] = True
+
+    transactional_id: str
+    producer: Producer
+    partition: TopicPartition
 
 
 class MarkerWriter(Protocol):
     async def write(self, partition: TopicPartition, marker: Marker) -> None:
-        """Done when the marker is committed; also where the partition is gone, for then nobody needs it."""
+        """Done when the marker is committed; also if the partition was deleted and needs no marker."""
         ...
-
-
-class Elsewhere(Protocol):
-    """Transactions that another broker coordinates."""
-
-    async def add(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
-        """By a producer that speaks transaction.version 2."""
-        ...
-
-    async def verify(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None: ...
 
 
 class TransactionCodec:
@@ -73,24 +78,27 @@ class TransactionCodec:
 class TransactionService:
     def __init__(
         self,
-        existing: Callable[[], Partitions],
-        ensure: Callable[[], Awaitable[Partitions]],
+        topic: InternalTopic,
         *,
+        rpc: Router,
         make: Callable[[], TransactionMachine],
         next_producer_id: Callable[[], Awaitable[int]],
         markers: MarkerWriter,
         clock: Clock,
     ) -> None:
+        self._topic = topic
+        self._rpc = rpc
         self._make = make
         self._next_producer_id = next_producer_id
         self._markers = markers
         self._clock = clock
-        self._shards: Shards[TransactionMachine, Record] = Shards(self._runtime, existing, ensure)
+        self._shards: Shards[TransactionMachine, Record] = Shards(self._runtime, topic)
         self._completing: dict[str, asyncio.Task[None]] = {}
-        self._again: set[str] = set()  # those among them that were prepared once more
+        self._again: set[str] = set()  # those among them that were prepared a second time
         self._starting: asyncio.Future[None] | None = None
         self._is_closed = False
-        self.elsewhere: Elsewhere | None = None  # set from above, where there are other brokers
+        rpc.serve(AddPartitions, self._add)
+        rpc.serve(VerifyPartition, self._verify)
 
     def _runtime(self, partition: Partition) -> Runtime[TransactionMachine, Record]:
         listener = _Completer(self)
@@ -107,7 +115,7 @@ class TransactionService:
         return runtime
 
     def start(self) -> None:
-        """Take up what was under way, while clients are served already: a command waits for its partition."""
+        """Resume transactions in progress, while clients are served already: a command waits for its partition."""
         self._starting = asyncio.ensure_future(self._shards.start())
         self._starting.add_done_callback(_log_failure)
 
@@ -116,10 +124,10 @@ class TransactionService:
         self._shards.lead(partition)
 
     def following(self, partition: Partition) -> None:
-        """It does not any more: whoever does completes them."""
+        """This broker coordinates them no longer: the new coordinator completes them."""
         self._shards.resign(partition)
         for transactional_id, task in self._completing.items():
-            if self._shards.known_place(transactional_id) == partition.index:
+            if self._shards.known_partition_of(transactional_id) == partition.index:
                 task.cancel()
 
     async def close(self) -> None:
@@ -136,7 +144,7 @@ class TransactionService:
     async def init_producer(self, transactional_id: str | None, timeout_ms: int, expected: Producer | None) -> Producer:
         if transactional_id is None:
             return Producer(await self._next_producer_id(), 0)
-        runtime = await self._shards.home(transactional_id)
+        runtime = await self._shards.shard(transactional_id)
         fresh = await self._fresh_id(runtime, transactional_id)
         reply = await runtime.run(
             lambda m: m.init_producer(transactional_id, timeout_ms, expected, fresh_id=fresh, now=self._clock.now())
@@ -148,58 +156,43 @@ class TransactionService:
     async def add_partitions(
         self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition], *, client_version: int
     ) -> None:
-        runtime, wanted = await self._shards.home(transactional_id), tuple(partitions)
+        runtime = await self._shards.shard(transactional_id)
+        wanted = tuple(partitions)
         await runtime.run(
             lambda m: m.add_partitions(
                 transactional_id, producer, wanted, client_version=client_version, now=self._clock.now()
             )
         )
 
-    async def add_for_another(
-        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
-    ) -> None:
-        """For a broker that has a batch of a producer that speaks transaction.version 2."""
-        await self.add_partitions(transactional_id, producer, partitions, client_version=EPOCH_BUMPING_CLIENT)
-
     async def add_patiently(
         self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
     ) -> None:
-        """Whoever coordinates it. A transaction that is about to complete is waited for a moment."""
-        wanted = tuple(partitions)
+        """Sent to the coordinator. If a transaction is about to complete, it waits for a moment."""
+        request = AddPartitions(transactional_id, producer, tuple(partitions))
         for attempt in range(ADD_RETRIES + 1):
             try:
-                return await self._add_anywhere(transactional_id, producer, wanted)
+                return await self._rpc.call(Coordinator(self._topic.name, transactional_id), request)
             except KafkaError as error:
                 if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS or attempt == ADD_RETRIES:
                     raise
             await asyncio.sleep(ADD_RETRY_SECONDS)
         return None
 
-    async def _add_anywhere(
-        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
-    ) -> None:
-        try:
-            await self.add_for_another(transactional_id, producer, partitions)
-        except KafkaError as error:
-            if self.elsewhere is None or error.code is not ErrorCode.NOT_COORDINATOR:
-                raise
-            await self.elsewhere.add(transactional_id, producer, partitions)
+    async def _add(self, _: Partition, request: AddPartitions) -> None:
+        added = request.transactional_id, request.producer, request.partitions
+        await self.add_partitions(*added, client_version=EPOCH_BUMPING_CLIENT)
 
     async def verify(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
-        """Whoever coordinates it."""
-        try:
-            await self.verify_here(transactional_id, producer, partition)
-        except KafkaError as error:
-            if self.elsewhere is None or error.code is not ErrorCode.NOT_COORDINATOR:
-                raise
-            await self.elsewhere.verify(transactional_id, producer, partition)
+        """Sent to the coordinator."""
+        request = VerifyPartition(transactional_id, producer, partition)
+        await self._rpc.call(Coordinator(self._topic.name, transactional_id), request)
 
-    async def verify_here(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> None:
-        runtime = await self._shards.home(transactional_id)
-        await runtime.run(lambda m: m.verify(transactional_id, producer, partition))
+    async def _verify(self, partition: Partition, request: VerifyPartition) -> None:
+        runtime = self._shards.at(partition)
+        await runtime.run(lambda m: m.verify(request.transactional_id, request.producer, request.partition))
 
     async def end(self, transactional_id: str, producer: Producer, *, commit: bool, client_version: int) -> Producer:
-        runtime = await self._shards.home(transactional_id)
+        runtime = await self._shards.shard(transactional_id)
         fresh = await self._fresh_id(runtime, transactional_id)
         return await runtime.run(
             lambda m: m.end(
@@ -213,20 +206,20 @@ class TransactionService:
         )
 
     async def _fresh_id(self, runtime: Runtime[TransactionMachine, Record], transactional_id: str) -> int:
-        """A producer id where the machine may need one: for a new transactional id, and when the epochs run out."""
+        """A producer id in case the machine needs one: for a new transactional id, and when the epochs are exhausted."""
         await runtime.load()
         known = runtime.machine.find(transactional_id)
         return await self._next_producer_id() if known is None or known.epoch_exhausted else NO_PRODUCER_ID
 
     async def write_marker(self, partition: TopicPartition, marker: Marker) -> None:
-        """On behalf of another coordinator, or of an operator who ends a transaction that nobody else will."""
+        """For another coordinator, or for an operator who ends a hanging transaction."""
         await self._markers.write(partition, marker)
 
     # -- questions -------------------------------------------------------------------------------------------------
     async def describe(self, transactional_id: str) -> Transaction:
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        runtime = self._shards.known_home(transactional_id)
+        runtime = self._shards.known_shard(transactional_id)
         found = None
         if runtime is not None:
             await runtime.load()
@@ -243,13 +236,13 @@ class TransactionService:
             except KafkaError as error:
                 if error.code is not ErrorCode.NOT_COORDINATOR:
                     raise
-                continue  # another broker tells of them
+                continue  # another broker returns them
             found += runtime.machine.all()
         return found
 
     # -- completing ------------------------------------------------------------------------------------------------
     def complete_soon(self, runtime: Runtime[TransactionMachine, Record], transactional_id: str) -> None:
-        """To be called when the prepared end is committed."""
+        """Called when the prepared end is committed."""
         if transactional_id in self._completing:
             self._again.add(transactional_id)  # that task may be about to end, and this may be the next transaction
             return
@@ -283,7 +276,9 @@ class TransactionService:
             coordinator_epoch=term.epoch,
         )
         producer = Producer(prepared.producer_id, prepared.producer_epoch)
-        async with asyncio.TaskGroup() as all_markers:  # none outlives the others: it would end the next transaction
+        async with (
+            asyncio.TaskGroup() as all_markers
+        ):  # cancel the others: a late marker would end the next transaction
             for partition in prepared.partitions:
                 all_markers.create_task(self._persist(term, partition, marker))
         patience = _Patience(f"the end of transaction {transactional_id} is not recorded yet")
@@ -295,7 +290,7 @@ class TransactionService:
         return None
 
     async def _persist(self, term: _Term, partition: TopicPartition, marker: Marker) -> None:
-        """Until it is written: a decided end is never given up, but to the next coordinator."""
+        """Retry until it is written: a prepared end is only left to the next coordinator."""
         patience = _Patience(f"the end marker for {partition} is not written yet")
         while term.lasts:
             try:
@@ -308,10 +303,10 @@ class TransactionService:
 
 
 class _Term:
-    """The time that this broker coordinates a partition's transactions, from now on until another one has.
+    """The period in which this broker coordinates a partition's transactions.
 
-    Should it come back, it begins anew: others may have ended the transaction, and its producer may have begun the next,
-    which a marker that is late must not end.
+    If it becomes the coordinator again, that is a new period: another broker may have ended the transaction, and its
+    producer may have begun the next, which a late marker must not end.
     """
 
     def __init__(self, runtime: Runtime[TransactionMachine, Record]) -> None:
@@ -320,13 +315,13 @@ class _Term:
 
     @property
     def lasts(self) -> bool:
-        """An operator may delete the topic, too."""
+        """False if an operator has deleted the topic."""
         runtime = self.runtime
         return runtime.is_leading and runtime.epoch == self.epoch and not runtime.partition.is_dropped
 
 
 class _Patience:
-    """Between tries that go on until one succeeds: ever longer, and with one line in the log."""
+    """Pauses between retries that go on until one succeeds: they get longer, and only the first is logged."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -345,7 +340,7 @@ def _log_failure(done: asyncio.Future[None]) -> None:
 
 
 class _Completer:
-    """Hears from one partition's runtime what is committed, and sees to the prepared ends among it."""
+    """Listens to the committed records of one partition's runtime, and completes the prepared ends among them."""
 
     def __init__(self, service: TransactionService) -> None:
         self._service = service

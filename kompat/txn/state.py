@@ -46,12 +46,12 @@ class Transaction:
     timeout_ms: int
     state: State
     previous_producer_id: int = NO_PRODUCER_ID
-    next_producer_id: int = NO_PRODUCER_ID  # taken over when the transaction completes, where the epochs ran out
+    next_producer_id: int = NO_PRODUCER_ID  # used after the transaction completes, if the epochs are exhausted
     last_producer_epoch: int = NO_EPOCH
     partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = NO_TIME
     updated_ms: int = NO_TIME
-    client_version: int = 0  # `transaction.version` that the client speaks; 2 bumps the epoch with every transaction
+    client_version: int = 0  # `transaction.version` of the client; 2 bumps the epoch with every transaction
 
     @property
     def epoch_exhausted(self) -> bool:

@@ -12,16 +12,16 @@ import httpx
 import pytest
 
 from kompat.admin.app import Application
-from kompat.admin.door import _listening
+from kompat.admin.http_server import _listening
 from kompat.admin.limits import SHARE_BYTES, Bodies
 from kompat.admin.requests import Requests
 from kompat.admin.route import Call, Route
 from kompat.admin.serving import Serving
 from kompat.admin.shapes import Answer, Body
 from kompat.admin.sites import Sites
+from kompat.common.meters import OTHER, Meters
 from kompat.config.broker import BrokerConfig
 from kompat.errors import ErrorCode, KafkaError
-from kompat.meters import OTHER, Meters
 
 MOST = 1000
 
@@ -204,6 +204,16 @@ async def test_the_time_of_the_event_loop_is_charged_where_somebody_has_a_quota(
     quotas.is_enabled = True
     await client.get("/work/two")
     assert 0.02 <= quotas.spent < 0.2
+
+
+async def test_a_route_is_known_by_how_long_it_has_held_the_event_loop(
+    application: Application, client: httpx.AsyncClient
+) -> None:
+    await client.get("/work/one")
+
+    assert application.services is not None
+    [held] = [each for (_, path), each in application.services.meters.http.items() if path.startswith("/work/")]
+    assert 0.02 <= held.longest_stretch < 0.2  # while it only waited, it held nobody up
 
 
 async def test_what_reads_waits_for_a_leader_and_what_writes_is_told(

@@ -17,7 +17,7 @@ from kompat.admin.problems import Problem
 from kompat.admin.producing import partition_for
 from kompat.admin.routes.tail import _resumed
 from kompat.errors import KafkaError
-from kompat.extensions import cursors
+from kompat.extensions.reads import cursors
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate, read_header
 
 NOW = 1_700_000_000_000
@@ -34,15 +34,15 @@ RECORDS = st.builds(
 
 @settings(deadline=None)
 @given(RECORDS)
-def test_what_is_shown_of_a_record_can_be_sent_as_it_is(record: Record) -> None:
-    shown = msgspec.to_builtins(message(3, record))
+async def test_what_is_shown_of_a_record_can_be_sent_as_it_is(record: Record) -> None:
+    shown = msgspec.to_builtins(await message(3, record))
     given = {
         name: shown[name]
         for name in ("key", "keyEncoding", "value", "encoding", "timestamp", "headers")
         if name in shown
     }
 
-    again = record_of(msgspec.json.decode(msgspec.json.encode(given), type=NewMessage), NOW)
+    again = await record_of(msgspec.json.decode(msgspec.json.encode(given), type=NewMessage), NOW)
 
     assert (again.key, again.value, again.timestamp) == (record.key, record.value, record.timestamp)
     assert list(again.headers) == list(record.headers)
@@ -70,11 +70,11 @@ def test_what_is_no_duration_is_a_problem(text: str) -> None:
         duration(text, "delay")
 
 
-def test_fields_are_the_headers_that_any_client_could_have_sent() -> None:
+async def test_fields_are_the_headers_that_any_client_could_have_sent() -> None:
     new = NewMessage(
         value=None, delay="2s", priority="high", ttl=5, message_id="m", schedule_id="s", trace=True, headers={"a": "b"}
     )
-    record = record_of(new, NOW)
+    record = await record_of(new, NOW)
     assert (record.value, record.timestamp, dict(record.headers)) == (
         None,
         NOW,
@@ -93,16 +93,16 @@ def test_fields_are_the_headers_that_any_client_could_have_sent() -> None:
 @pytest.mark.parametrize(
     ("new", "why"),
     [
-        (NewMessage(value="v", delay=1, deliver_at=1), "not both"),
+        (NewMessage(value="v", delay=1, deliver_at=1), "cannot have both"),
         (NewMessage(value="v", encoding="base64"), "value is not base64"),
         (NewMessage(value="v", key="k", key_encoding="base64"), "key is not base64"),
         (NewMessage(value="v", deliver_at="2030-01-01T00:00:00"), "time zone"),
         (NewMessage(value="v", headers={"kompat-priority": "11"}), "kompat-priority"),
     ],
 )
-def test_a_message_that_makes_no_sense_says_why(new: NewMessage, why: str) -> None:
+async def test_a_message_that_makes_no_sense_says_why(new: NewMessage, why: str) -> None:
     with pytest.raises(Problem, match=why):
-        record_of(new, NOW)
+        await record_of(new, NOW)
 
 
 def test_keys_go_where_kafkas_own_clients_send_them() -> None:

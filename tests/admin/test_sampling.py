@@ -2,14 +2,15 @@
 
 import math
 from bisect import bisect_left
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kompat.admin.routes.statistics import merged
-from kompat.admin.sampling import SECONDS, Sampler, quantile
+from kompat.admin.sampling import SECONDS, Sample, Sampler, quantile
 from kompat.clock import ManualClock
-from kompat.meters import Histogram, Meters
+from kompat.common.meters import Histogram, Meters
 
 
 async def test_a_sample_has_what_came_since_the_last() -> None:
@@ -52,11 +53,12 @@ def test_a_quantile_is_no_less_than_so_many_were_and_within_their_bucket(seconds
     assert found - 0.001 <= 1000 * histogram.bounds[bucket]
 
 
-def sample(at: int, count: int, time: float | None) -> dict[str, object]:
-    counters = dict.fromkeys(
+def sample(at: int, count: int, time: float | None) -> Sample:
+    counters: Any = dict.fromkeys(
         ("messages_in", "messages_out", "bytes_in", "bytes_out", "requests", "errors", "connections"), count
     )
-    return {"at": at, **counters, **dict.fromkeys(("produce_p50", "produce_p99", "fetch_p50", "fetch_p99"), time)}
+    times: Any = dict.fromkeys(("produce_p50", "produce_p99", "fetch_p50", "fetch_p99"), time)
+    return Sample(at=at, **counters, **times)
 
 
 def test_samples_of_several_brokers_are_added_by_the_second() -> None:

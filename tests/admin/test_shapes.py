@@ -9,11 +9,11 @@ from kompat.admin.shapes import LATEST_TIME, cursor_text, millis, page, raw_byte
 
 
 @given(st.sets(st.text()), st.integers(1, 10))
-def test_pages_have_each_item_once_in_order(names: set[str], limit: int) -> None:
+async def test_pages_have_each_item_once_in_order(names: set[str], limit: int) -> None:
     found: list[str] = []
     cursor = None
     while True:
-        got = page(names, str, limit, cursor)
+        got = await page(names, str, limit, cursor)
         assert len(got.items) <= limit
         found += got.items
         if got.next_cursor is None:

@@ -18,7 +18,7 @@ def test_spans(text: str, milliseconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "5 s", "-1s", "1.5s", "5x", "5s5", "٣s"])
 def test_what_is_no_span(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="time span"):
+    with pytest.raises(argparse.ArgumentTypeError, match="duration"):
         duration(text)
 
 

@@ -93,7 +93,7 @@ def test_a_local_cluster_that_cannot_start_says_why(tmp_path: Path) -> None:
         )
 
     none = run("--brokers", "0", "--data", str(tmp_path / "none"))
-    assert (none.returncode, none.stderr) == (2, "kompat: --brokers 0: from 1 to 99\n")
+    assert (none.returncode, none.stderr) == (2, "kompat: --brokers 0: the number must be between 1 and 99\n")
     wrong = run("--brokers", "1", "--data", str(tmp_path / "wrong"), "--set", "no.such.setting=1")
     assert wrong.returncode == 2
     assert "no.such.setting" in wrong.stderr

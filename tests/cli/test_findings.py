@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from kompat.cli.data_dir import fault_of
-from kompat.cli.decoding import HIDDEN, decoded, plain
+from kompat.cli.decoding import HIDDEN, decoded, plain, without_secrets
 from kompat.cli.findings import fine, is_well, lines, warning, wrong
-from kompat.log.keys import INLINE, Head
+from kompat.cluster.records import ClusterCodec
+from kompat.cluster.scram_users import ScramCredentialSet, StandInsSet
+from kompat.log.storage.keys import INLINE, Head
 from kompat.protocol.records import Record, build_batch, empty_batch, keep_records, read_header
-from kompat.security.scram import Credential
+from kompat.security.scram import Credential, Mechanism
+from kompat.security.stand_ins import Shape, StandIns
 
 FOUND = [fine("disk", "enough"), warning("clock", "odd", "look at it"), wrong("lock", "broken", "mend it")]
 
@@ -39,9 +42,9 @@ def test_what_makes_a_batch_damaged() -> None:
     head = Head(INLINE, 0, 7, len(batch), 1)
 
     assert fault_of(batch, 7, head) is None
-    assert "not where" in str(fault_of(None, 7, head))
+    assert "missing" in str(fault_of(None, 7, head))
     assert "bytes" in str(fault_of(batch[:-1], 7, head))
-    assert "filed as 8" in str(fault_of(batch, 8, head))
+    assert "the index has 8" in str(fault_of(batch, 8, head))
     assert "checksum" in str(fault_of(batch[:-1] + b"\xff", 7, head))
 
 
@@ -74,6 +77,24 @@ def test_secrets_are_not_told() -> None:
     assert (told["stored_key"], told["server_key"]) == (HIDDEN, HIDDEN)
 
 
+@pytest.mark.parametrize(
+    "secret",
+    [
+        ScramCredentialSet("alice", Mechanism.SCRAM_SHA_256, Credential(b"salt", b"stored", b"server", 4096)),
+        StandInsSet(StandIns(b"stored", {Mechanism.SCRAM_SHA_512: frozenset({Shape()})})),
+    ],
+)
+def test_records_with_secrets_are_printed_without_them(secret: ScramCredentialSet | StandInsSet) -> None:
+    record = Record(0, 0, *ClusterCodec().encode(secret))
+    assert b"stored".hex().encode() in (record.value or b"")
+
+    words = json.dumps(decoded("__cluster_metadata", record))
+    assert b"stored".hex() not in words
+    assert HIDDEN in words
+    assert without_secrets("__cluster_metadata", record).value == HIDDEN.encode()
+    assert without_secrets("orders", record) == record
+
+
 CAPABILITIES = "-dac_override,-dac_read_search"
 LIKE_OTHERS = ["setpriv", f"--bounding-set={CAPABILITIES}", f"--inh-caps={CAPABILITIES}"]  # root may read everything
 
@@ -91,5 +112,5 @@ def test_the_doctor_tells_who_may_not_read_from_what_is_damaged(tmp_path: Path) 
 
     [found] = json.loads(done.stdout)["findings"]
     assert (done.returncode, found["level"], found["about"]) == (1, "wrong", "permissions")
-    assert "cannot be read by this user" in found["found"]
+    assert "is not readable by this user" in found["found"]
     assert "run as its owner" in found["advice"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kompat.cli.formats import FORMATS, Shown, fields, format_named
-from kompat.cli.messages import Message, NoMessage, asked, from_json, from_line
+from kompat.cli.messages import Message, NoMessage, extension_headers, from_json, from_line
 from kompat.cli.shapes import record_of
 
 NOTHING = Message(value=None)
@@ -81,7 +81,7 @@ def test_json_may_ask_for_what_flags_ask_for() -> None:
     sent = from_json(line.encode(), Message(value=None, key=b"k"))
 
     assert (sent.key, sent.value) == (b"k", b'{"a": 1}')
-    assert sent.headers == [("x", b"y"), *asked(delay=60_000, priority=9, ttl=500, messageId="m")]
+    assert sent.headers == [("x", b"y"), *extension_headers(delay=60_000, priority=9, ttl=500, messageId="m")]
     assert dict(sent.headers)["kompat-delay-ms"] == b"60000"
 
 

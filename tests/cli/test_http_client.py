@@ -1,4 +1,4 @@
-"""What commands make of the HTTP door's answers."""
+"""What commands make of the HTTP port's responses."""
 
 import argparse
 import base64
@@ -14,7 +14,7 @@ import pytest
 
 from kompat.__main__ import parser_of
 from kompat.cli.command import CommandError, UsageError
-from kompat.cli.http_client import Door, DoorError, door, segment
+from kompat.cli.http_client import HttpClient, HttpError, http_client, segment
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -71,8 +71,8 @@ def flags(url: str, *more: str) -> argparse.Namespace:
     return parser_of("trace").parse_args(["trace", "x", "--http", url, *more])
 
 
-def at(url: str, *more: str) -> Door:
-    return door(flags(url, *more))
+def at(url: str, *more: str) -> HttpClient:
+    return http_client(flags(url, *more))
 
 
 def test_all_pages_are_read_or_as_many_as_are_wanted(served: str) -> None:
@@ -83,10 +83,10 @@ def test_all_pages_are_read_or_as_many_as_are_wanted(served: str) -> None:
 def test_problems_are_told_in_their_own_words(served: str) -> None:
     for path, told in (
         ("/problem", "There is no topic x. (UNKNOWN_TOPIC_OR_PARTITION)"),
-        ("/unknown", f"{served}/unknown answered 502 Bad Gateway: is that kompat's HTTP door?"),
-        ("/stranger", "Who are you?; --user and --password-file say who asks"),
+        ("/unknown", f"{served}/unknown returned 502 Bad Gateway: check that --http is the URL of kompat's HTTP port"),
+        ("/stranger", "Who are you?; authenticate with --user and --password-file"),
     ):
-        with pytest.raises(DoorError) as raised:
+        with pytest.raises(HttpError) as raised:
             at(served).get(path)
         assert str(raised.value) == told
 
@@ -109,7 +109,7 @@ def test_what_is_asked_arrives(served: str, tmp_path: Path) -> None:
 
 
 def test_what_is_no_door_is_told_apart(served: str) -> None:
-    with pytest.raises(CommandError, match="is that kompat's HTTP door"):
+    with pytest.raises(CommandError, match="check that --http is the URL of kompat's HTTP port"):
         at(served).get("/html")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]

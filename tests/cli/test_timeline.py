@@ -34,7 +34,7 @@ def test_a_story_is_told_from_its_start_to_its_end() -> None:
 
     assert lines == [
         "orders/2/45678  trace " + "ab" * 16 + "  message m1",
-        "  2023-11-14T22:13:20.000Z, 2.00 s in all",
+        "  2023-11-14T22:13:20.000Z, 2.00 s in total",
         "  ┌      +0 ms  ●                               PRODUCED       by web",
         "  ├      +1 ms  ●                               PARKED         due 2023-11-14T22:13:21.000Z",
         "  ├    +1.00 s  ──────────────●                 FIRED          → orders/2/45690",
@@ -44,7 +44,7 @@ def test_a_story_is_told_from_its_start_to_its_end() -> None:
 
 
 def test_a_story_without_events_is_told_as_such() -> None:
-    assert drawn(story(), 80)[1] == "  nothing is known of it"
+    assert drawn(story(), 80)[1] == "  there are no events"
 
 
 @settings(deadline=None)

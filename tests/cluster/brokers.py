@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
-from kompat.cluster import leaders
-from kompat.cluster.calls import Call
-from kompat.cluster.leaders import Announcement, Leaders
+from kompat.cluster.leaders import Announcement
 from kompat.cluster.leadership import Leadership
+from kompat.cluster.messages import AnnounceLeaders, DescribeLeaders, FinishReassignment
 from kompat.cluster.network import Network
-from kompat.cluster.replicas import Progress
+from kompat.cluster.ports import Progress
 from kompat.cluster.state import Address, PartitionState
 from kompat.config.topic import TopicConfig
 from kompat.errors import ErrorCode, KafkaError
 from kompat.log.partition import Partition
+from kompat.rpc import codec
+from kompat.rpc.router import Directory, Router
 from kompat.types import Buffer, LeaderEpoch, LogId, NodeId
 from tests.coordination.support import Disk, Node
 
@@ -31,7 +33,7 @@ class Links:
         self.up: set[NodeId] = set()
         self.gone: set[NodeId] = set()
         self.dialled: dict[NodeId, tuple[str, int]] = {}
-        self.calls: list[tuple[NodeId, int, bytes]] = []
+        self.calls: list[tuple[NodeId, AnnounceLeaders]] = []
         self.errors: list[Exception] = []
         self.known_to_others: dict[NodeId, Announcement] = {}  # brokers that only others reach, and what they lead
 
@@ -48,16 +50,18 @@ class Links:
         return node in self.gone
 
     async def call(self, to: NodeId, kind: int, body: Sequence[Buffer], timeout: float) -> memoryview:  # noqa: ASYNC109
-        if kind == Call.REACH:
-            told = self.known_to_others.get(NodeId(int.from_bytes(b"".join(body), "big")))
-            return memoryview(leaders.encode(told) if told is not None else b"")
+        envelope: codec.Envelope = codec.decode(codec.Envelope, b"".join(body))
+        if envelope.request == DescribeLeaders.__name__:
+            wanted: DescribeLeaders = codec.decode(DescribeLeaders, envelope.body)
+            return memoryview(codec.encode(codec.Answer(codec.raw(self.known_to_others.get(wanted.node)))))
         if self.errors:
             raise self.errors.pop(0)
-        self.calls.append((to, kind, b"".join(body)))
-        return memoryview(b"")
+        assert envelope.request == AnnounceLeaders.__name__
+        self.calls.append((to, codec.decode(AnnounceLeaders, envelope.body)))
+        return memoryview(codec.encode(codec.Answer()))
 
-    def told(self, node: NodeId) -> list[Announcement]:
-        return [leaders.decode(ME, body) for to, kind, body in self.calls if (to, kind) == (node, Call.LEADERS)]
+    def announcements(self, node: NodeId) -> list[Announcement]:
+        return [request.announcement for to, request in self.calls if to == node]
 
 
 class Copy:
@@ -99,23 +103,19 @@ class Controlled:
     """The controller: it writes arrivals into the metadata."""
 
     def __init__(self, wanted: dict[LogId, PartitionState]) -> None:
-        self.asked: list[tuple[str, Any]] = []
+        self.asked: list[FinishReassignment] = []
         self._wanted = wanted
 
-    async def ask(self, command: str, arguments: Any = None) -> Any:
-        self.asked.append((command, arguments))
-        topic, index, members = arguments
-        log_id = LogId(UUID(topic), index)
-        known = self._wanted[log_id]
-        if set(known.target) == set(members):
-            self._wanted[log_id] = state(*known.target)
+    async def call(self, _: object, request: FinishReassignment) -> None:
+        self.asked.append(request)
+        known = self._wanted[request.log_id]
+        if set(known.target) == set(request.replicas):
+            self._wanted[request.log_id] = state(*known.target)
 
 
 def state(*replicas: int, adding: Sequence[int] = (), removing: Sequence[int] = ()) -> PartitionState:
     nodes = tuple(NodeId(n) for n in replicas)
-    return PartitionState(
-        0, nodes[0], LeaderEpoch(0), nodes, nodes, tuple(map(NodeId, adding)), tuple(map(NodeId, removing))
-    )
+    return PartitionState(0, nodes, tuple(map(NodeId, adding)), tuple(map(NodeId, removing)))
 
 
 def partition() -> Partition:
@@ -123,9 +123,20 @@ def partition() -> Partition:
     return node.logs.open(LOG, "t", 0, TopicConfig())
 
 
-def network(links: Links, *others: NodeId, lost_after: float = 0.02) -> Network:
+def network(
+    links: Links,
+    *others: NodeId,
+    lost_after: float = 0.02,
+    voters: Callable[[], Sequence[NodeId]] = lambda: (),
+    rpc: Router | None = None,
+) -> Network:
     seeds = {node: Address("there", 100 + node) for node in others}
-    return Network(ME, links, Leaders(), seeds, lost_after, lost_after)
+    return Network(ME, links, rpc or router(links), seeds, voters, lost_after, lost_after)
+
+
+def router(links: Links) -> Router:
+    directory: Any = SimpleNamespace(metadata_read=0)
+    return Router(ME, cast("Directory", directory), links)
 
 
 def leading(net: Network, replica: Copy) -> tuple[Leadership, Partition]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from kompat.cluster.machine import ClusterMachine
-from kompat.cluster.records import ClusterRecord
+from kompat.cluster.quotas import QuotaChange
+from kompat.cluster.records import ClusterCodec, ClusterRecord
 from kompat.cluster.requests import ConfigChange, ConfigOp, ConfigReplacement, NewTopic
 from kompat.cluster.service import ClusterService
 from kompat.cluster.state import Broker, Resource, ResourceType, Topic
 from kompat.config.broker import BrokerConfig
 from kompat.coordination.decision import Decision
 from kompat.errors import ErrorCode, KafkaError
+from kompat.security.acls import Acl, Kind, Operation, Pattern, Permission
 from kompat.types import NodeId
 from tests.coordination.support import Node
 
@@ -36,7 +39,7 @@ class Cluster:
         self.records: list[ClusterRecord] = []
         self._ids = ids()
         for node in range(1, brokers + 1):
-            self.do(self.machine.join(Broker(NodeId(node)), cluster_id="cluster"))
+            self.do(self.machine.join(Broker(NodeId(node)), cluster_id="cluster", secret=b"s"))
         for name in topics:
             created(self.create(NewTopic(name)))
 
@@ -117,3 +120,33 @@ async def create(service: ClusterService, *names: str, partitions: int = 1) -> l
 
 def names_of(topics: Sequence[Topic]) -> list[str]:
     return sorted(each.name for each in topics)
+
+
+READS = Acl(Kind.TOPIC, "a", Pattern.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)
+
+
+class Written:
+    """A machine whose records all go through the codec."""
+
+    def __init__(self) -> None:
+        self.machine = ClusterMachine()
+        self.watchers: list[Any] = []
+
+    @property
+    def image(self) -> Any:
+        return self.machine.state
+
+    def watch(self, watcher: Any) -> None:
+        self.watchers.append(watcher)
+
+    def do(self, decision: Decision[ClusterRecord, Any]) -> Any:
+        codec = ClusterCodec()
+        for record in decision.records:
+            self.machine.apply(codec.decode(*codec.encode(record)))
+        for watcher in self.watchers:
+            watcher(SimpleNamespace(quotas=True))
+        return decision.reply
+
+    def alter(self, entity: Sequence[tuple[str, str | None]], **quotas: float | None) -> KafkaError | None:
+        [outcome] = self.do(self.machine.alter_quotas([QuotaChange(entity, list(quotas.items()))]))
+        return cast("KafkaError | None", outcome)

@@ -115,7 +115,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(node=st.integers(1, 3))
     def join(self, node: int) -> None:
-        self.cluster.do(self.cluster.machine.join(Broker(NodeId(node)), cluster_id="another"))
+        self.cluster.do(self.cluster.machine.join(Broker(NodeId(node)), cluster_id="another", secret=b"s"))
         self.model.brokers.add(node)
 
     @rule(node=st.integers(1, 3))
@@ -188,7 +188,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert {found.id: found for found in state.topics.values()} == state.topics_by_id
         for found in state.topics.values():
             assert [p.index for p in found.partitions] == list(range(len(found.partitions)))
-            assert all(p.leader in p.isr and set(p.isr) <= set(p.replicas) for p in found.partitions)
+            assert all(p.leader in p.target and set(p.target) <= set(p.replicas) for p in found.partitions)
 
     @invariant()
     def the_log_says_the_same(self) -> None:
@@ -218,7 +218,7 @@ def test_a_copy_does_not_follow_the_original() -> None:
 def test_a_cluster_is_founded_once() -> None:
     cluster = Cluster()
     records = len(cluster.records)
-    cluster.do(cluster.machine.join(Broker(NodeId(1)), cluster_id="other"))
+    cluster.do(cluster.machine.join(Broker(NodeId(1)), cluster_id="other", secret=b"s"))
 
     assert cluster.machine.state.cluster_id == "cluster"
     assert len(cluster.records) == records
@@ -226,7 +226,7 @@ def test_a_cluster_is_founded_once() -> None:
 
 def test_a_broker_that_moves_to_another_rack_registers_again() -> None:
     cluster = Cluster()
-    cluster.do(cluster.machine.join(Broker(NodeId(1), "r1"), cluster_id=""))
+    cluster.do(cluster.machine.join(Broker(NodeId(1), "r1"), cluster_id="", secret=b"s"))
 
     assert cluster.machine.state.brokers[NodeId(1)].rack == "r1"
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from kompat.cluster import leaders
 from kompat.cluster.leaders import Announcement, Led
 from kompat.cluster.leadership import GRACE, Leadership
+from kompat.cluster.messages import AnnounceLeaders, DescribeLeaders
 from kompat.cluster.state import Address, Broker
 from kompat.errors import PeerTimeout, PeerUnavailable
 from kompat.log.partition import Partition
 from kompat.types import LeaderEpoch, NodeId
-from tests.cluster.brokers import LOG, ME, THREE, TWO, Copy, Links, leading, network, partition
+from tests.cluster.brokers import LOG, ME, THREE, TWO, Copy, Links, leading, network, partition, router
 
 MINE = Led(ME, LeaderEpoch(1), (ME,))
 
@@ -24,8 +24,8 @@ async def test_what_this_broker_leads_is_told_to_all_that_are_there() -> None:
     net.announce(LOG, MINE)
     await asyncio.sleep(0.005)
 
-    assert links.told(TWO)[1:] == [Announcement(((LOG, MINE),))]
-    assert links.told(THREE) == []
+    assert links.announcements(TWO)[1:] == [Announcement(((LOG, MINE),))]
+    assert links.announcements(THREE) == []
     net.announce(LOG, MINE)  # no news
     await asyncio.sleep(0.005)
     assert len(links.calls) == 2
@@ -43,7 +43,7 @@ async def test_a_lead_that_a_replica_here_hears_of_first_is_told_all_the_same() 
     net.announce(LOG, won)
     await asyncio.sleep(0.005)
 
-    assert links.told(TWO)[-1] == Announcement(((LOG, won),))
+    assert links.announcements(TWO)[-1] == Announcement(((LOG, won),))
     await net.close()
 
 
@@ -56,7 +56,7 @@ async def test_a_broker_that_comes_is_told_everything() -> None:
     net.linked(TWO)
     await asyncio.sleep(0.005)
 
-    assert links.told(TWO)[-1] == Announcement(((LOG, MINE),), is_whole=True)
+    assert links.announcements(TWO)[-1] == Announcement(((LOG, MINE),), is_whole=True)
     await net.close()
 
 
@@ -69,13 +69,13 @@ async def test_who_did_not_hear_is_told_again_and_who_is_gone_is_not() -> None:
     links.errors = [PeerTimeout("slow")]
     net.linked(TWO)
     assert await net.until(lambda: False, 1.2) is False
-    assert links.told(TWO) == [Announcement(((LOG, MINE),), is_whole=True)]
+    assert links.announcements(TWO) == [Announcement(((LOG, MINE),), is_whole=True)]
 
     links.errors = [PeerUnavailable("gone", is_sent=True)]
     links.up.clear()
     net.linked(THREE)
     await asyncio.sleep(0.005)
-    assert links.told(THREE) == []
+    assert links.announcements(THREE) == []
     await net.close()
 
 
@@ -112,23 +112,21 @@ async def test_a_broker_that_only_others_reach_is_there_and_leads_what_they_say(
 
 async def test_others_are_told_of_a_broker_that_this_one_reaches() -> None:
     links = Links()
-    net = network(links, TWO, THREE)
+    rpc = router(links)
+    net = network(links, TWO, THREE, rpc=rpc)
     theirs = Announcement(((LOG, Led(TWO, LeaderEpoch(7), (TWO,))),), is_whole=True)
     net.leaders.heard(TWO, theirs)
-    question = memoryview(TWO.to_bytes(4, "big"))
 
-    assert await net.on_reach(THREE, question) == ()
+    assert await rpc.call(ME, DescribeLeaders(TWO)) is None
     links.up = {TWO}
-    (answer,) = await net.on_reach(THREE, question)
-    assert leaders.decode(TWO, answer) == theirs
+    assert await rpc.call(ME, DescribeLeaders(TWO)) == theirs
     await net.close()
 
 
 async def test_who_has_lost_most_of_the_others_sends_clients_away_to_them() -> None:
     links = Links()
     links.up = {TWO, THREE}
-    net = network(links, TWO, THREE)
-    net.voters = lambda: [ME, TWO, THREE]
+    net = network(links, TWO, THREE, voters=lambda: [ME, TWO, THREE])
     theirs = Led(TWO, LeaderEpoch(4), (TWO,))
     net.leaders.heard(TWO, Announcement(((LOG, theirs),)))
     net.look()
@@ -170,11 +168,12 @@ async def test_links_follow_the_brokers_that_are_registered() -> None:
     await net.close()
 
 
-async def test_what_others_tell_is_heard_and_nonsense_is_not() -> None:
-    net = network(Links(), TWO)
+async def test_what_others_announce_is_known() -> None:
+    links = Links()
+    rpc = router(links)
+    net = network(links, TWO, rpc=rpc)
     theirs = Led(TWO, LeaderEpoch(4), (TWO,))
-    await net.on_leaders(TWO, memoryview(leaders.encode(Announcement(((LOG, theirs),)))))
-    await net.on_leaders(TWO, memoryview(b"nonsense"))
+    await rpc.call(ME, AnnounceLeaders(TWO, Announcement(((LOG, theirs),))))
 
     assert net.leaders.of(LOG) == theirs
     await net.close()

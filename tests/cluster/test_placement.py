@@ -8,7 +8,8 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kompat.cluster import moves, placement
+from kompat.cluster import placement
+from kompat.cluster import reassignment_rules as moves
 from kompat.cluster.records import ConfigsSet
 from kompat.cluster.requests import NewTopic, Reassignment
 from kompat.cluster.state import DRAIN, Address, Broker
@@ -31,7 +32,7 @@ def test_replicas_are_apart_and_leaders_are_spread(
     known = brokers(racks)
     down = {NodeId(node) for node in gone} & set(known)
     try:
-        found = placement.spread(count, factor, known, start, down)
+        found = placement.place_replicas(count, factor, known, start, down)
     except KafkaError:
         assert factor > len(known) or down == set(known)
         return
@@ -55,7 +56,9 @@ def test_brokers_of_one_rack_have_equal_loads(nodes: int, factor: int, count: in
     if factor > nodes:
         return
     load = Counter(
-        node for replicas in placement.spread(count, factor, brokers([None] * nodes), start) for node in replicas
+        node
+        for replicas in placement.place_replicas(count, factor, brokers([None] * nodes), start)
+        for node in replicas
     )
 
     counts = [load[NodeId(node)] for node in range(1, nodes + 1)]
@@ -63,7 +66,7 @@ def test_brokers_of_one_rack_have_equal_loads(nodes: int, factor: int, count: in
 
 
 def test_each_round_pairs_other_brokers() -> None:
-    found = placement.spread(12, 2, brokers([None] * 4), 0)
+    found = placement.place_replicas(12, 2, brokers([None] * 4), 0)
 
     assert len(set(found)) == 12
 
@@ -79,7 +82,7 @@ def test_a_topic_whose_manual_replicas_are_all_down_is_refused() -> None:
 def test_a_broker_tells_where_it_is_found() -> None:
     cluster = Cluster()
     told = Broker(NodeId(2), "r", Address("k", 1), Address("::1", 2))
-    cluster.do(cluster.machine.join(told, cluster_id=""))
+    cluster.do(cluster.machine.join(told, cluster_id="", secret=b"s"))
 
     assert cluster.machine.state.brokers[NodeId(2)] == told
     assert str(told.peer) == "[::1]:2"
@@ -119,7 +122,7 @@ def test_a_drained_broker_has_nothing_left_and_gets_nothing(
 ) -> None:
     cluster = Cluster(brokers=0)
     for each in brokers(racks).values():
-        cluster.do(cluster.machine.join(each, cluster_id=""))
+        cluster.do(cluster.machine.join(each, cluster_id="", secret=b"s"))
     if factor > len(racks):
         return
     created(cluster.create(NewTopic("t", count, factor)))

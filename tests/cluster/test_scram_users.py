@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from kompat.cluster.machine import ClusterMachine
 from kompat.cluster.records import ClusterCodec
 from kompat.cluster.scram_users import Deletion, ScramCredentialSet, Upsertion
+from kompat.cluster.state import Broker
 from kompat.errors import ErrorCode, KafkaError
 from kompat.security.scram import Credential, Mechanism
+from kompat.types import NodeId
 
 SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
 KNOWN = Credential(b"salt", b"stored", b"server", 4096)
@@ -89,6 +91,19 @@ def test_first_users_are_made_where_nobody_has_their_name() -> None:
     assert machine.state.users == {"alice": {SHA_512: KNOWN}, "admin": {SHA_256: other, SHA_512: other}}
 
 
+def test_the_cluster_has_one_secret_for_stand_ins() -> None:
+    machine = ClusterMachine()
+    for node, secret in ((1, b"first"), (2, b"second")):
+        for record in machine.join(Broker(NodeId(node)), cluster_id="cluster", secret=secret).records:
+            machine.apply(ClusterCodec().decode(*ClusterCodec().encode(record)))
+
+    assert machine.state.stand_ins.secret == b"first"
+    alter(machine, Upsertion("alice", SHA_256, KNOWN))
+    shapes = machine.state.stand_ins.shapes
+    alter(machine, Deletion("alice", SHA_256))
+    assert machine.state.stand_ins.shapes == shapes != {}
+
+
 @settings(deadline=None)
 @given(
     st.lists(
@@ -113,4 +128,5 @@ def test_a_snapshot_has_the_users(steps: list[Deletion | Upsertion]) -> None:
         copy.apply(ClusterCodec().decode(*ClusterCodec().encode(record)))
 
     assert copy.state.users == machine.state.users
+    assert copy.state.stand_ins == machine.state.stand_ins
     assert machine.state.copy() == machine.state

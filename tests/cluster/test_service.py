@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -73,7 +74,7 @@ async def test_a_deleted_topic_is_gone_with_its_data(service: ClusterService, no
     log = node.logs.find("t", 0)
     assert log is not None
     assert log.log_id.topic_id == new.id
-    await node.commit.turn().wait()
+    await node.commit.turn()
     assert LogId(old.id, 0) not in disk.logs()
 
 
@@ -123,16 +124,20 @@ async def test_nobody_can_take_a_name_that_keeps_an_internal_topic_from_being_ma
 
 async def test_settings_that_an_owner_relies_on_are_mended_when_the_broker_starts(service: ClusterService) -> None:
     await service.ensure_internal_topic("__consumer_offsets")
-    record = ConfigsSet(
-        Resource(ResourceType.TOPIC, "__consumer_offsets"), {"cleanup.policy": "delete", "segment.bytes": "2097152"}
-    )
+    wrong = {"cleanup.policy": "delete", "max.message.bytes": "10", "min.insync.replicas": "5"}
+    record = ConfigsSet(Resource(ResourceType.TOPIC, "__consumer_offsets"), {**wrong, "segment.bytes": "2097152"})
     await service.run(lambda machine: Decision([record], None))
 
     await service.start()
 
     topic = service.topic("__consumer_offsets")
     assert topic is not None
-    assert topic.configs == {"cleanup.policy": "compact", "segment.bytes": "2097152"}
+    assert topic.configs == {
+        "cleanup.policy": "compact",
+        "max.message.bytes": "1048588",
+        "min.insync.replicas": "1",
+        "segment.bytes": "2097152",
+    }
 
 
 async def test_the_metadata_offset_moves_with_every_change(service: ClusterService) -> None:
@@ -197,7 +202,7 @@ async def test_data_of_a_topic_whose_end_a_crash_interrupted_is_dropped_at_the_n
     service = await service_on(node)
     stray = LogId(uuid4(), 0)
     disk.open(stray).put_state(b"x", b"y")
-    await node.commit.turn().wait()
+    await node.commit.turn()
     await create(service, "t")
 
     again = Node(disk)
@@ -337,7 +342,7 @@ async def test_producer_ids_are_never_given_twice(disk: Disk) -> None:
         node = Node(disk)
         service = await service_on(node)
         given += await asyncio.gather(*(service.next_producer_id() for _ in range(1500)))
-        disk.crash()
+        disk = disk.crash()
 
     assert len(set(given)) == len(given) == 4500
 
@@ -358,14 +363,14 @@ async def test_who_asks_for_a_producer_id_the_moment_that_more_are_there_does_no
 ) -> None:
     """It runs before what the others wait for is told to them."""
     late: list[asyncio.Task[ProducerId]] = []
-    take = service._next_block
+    call = service.rpc.call
 
-    async def taken() -> range:
-        block = await take()
+    async def called(*arguments: Any) -> Any:
+        block = await call(*arguments)
         late.append(asyncio.ensure_future(service.next_producer_id()))
         return block
 
-    monkeypatch.setattr(service, "_next_block", taken)
+    monkeypatch.setattr(service.rpc, "call", called)
     first = await service.next_producer_id()
 
     assert {first, *await asyncio.gather(*late)} == {0, 1}

@@ -25,8 +25,7 @@ def test_leaders_take_turns_and_lead_with_their_first_replica() -> None:
     assert [p.replicas for p in topic.partitions] == [(2, 3), (3, 1), (1, 2), (2, 1)]
     for partition in topic.partitions:
         assert partition.leader == partition.replicas[0]
-        assert partition.isr == partition.replicas
-        assert partition.leader_epoch == 0
+        assert partition.target == partition.replicas
 
 
 def test_the_next_topic_starts_on_the_next_broker() -> None:
@@ -240,6 +239,15 @@ def test_internal_topics_are_made_as_kafka_makes_them_on_one_broker(name: str, c
     assert len(topic.partitions) == 50
     assert topic.replication_factor == 1
     assert topic.configs == configs
+
+
+def test_no_internal_topic_waits_for_more_replicas_than_it_has() -> None:
+    """Whatever topics of clients have to."""
+    config = BrokerConfig({"min.insync.replicas": "3", "offsets.topic.replication.factor": "2"})
+
+    assert internal_topic("__consumer_offsets", config, 5).configs["min.insync.replicas"] == "2"
+    assert "min.insync.replicas" not in internal_topic("__consumer_offsets", BrokerConfig(), 5).configs
+    assert internal_topic("__kompat_trace", config, 1).configs["min.insync.replicas"] == "1"
 
 
 def test_internal_topics_have_three_replicas_where_there_are_brokers() -> None:

@@ -15,6 +15,7 @@ from kompat.config.broker import BrokerConfig
 from kompat.errors import ConfigError, ErrorCode, KafkaError
 from kompat.security import scram
 from kompat.security.scram import Mechanism
+from kompat.security.stand_ins import shape_of
 from tests.cluster.support import service_on
 from tests.coordination.support import Disk, Node
 
@@ -46,14 +47,41 @@ async def test_a_password_is_right_or_wrong_whatever_the_mechanism(users: Users)
 async def test_users_that_do_not_exist_look_like_those_that_do_on_every_broker(users: Users) -> None:
     await users.set_password("alice", "secret", [SHA_256], iterations=8192)
     known = users.credential(SHA_256, "alice")
-    other = Users(users._cluster)
 
     for name in ("bob", "carol"):
         found = users.credential(SHA_256, name)
-        assert scram.shape_of(found) == scram.shape_of(known)
-        assert found == other.credential(SHA_256, name)
+        assert shape_of(found) == shape_of(known)
+        assert found == users._cluster.image.stand_ins.of(SHA_256, name)  # which every broker has
     assert users.credential(SHA_256, "bob") != users.credential(SHA_256, "carol")
-    other.close()
+
+
+async def test_a_name_without_a_user_looks_the_same_whatever_becomes_of_others_and_after_a_restart() -> None:
+    disk = Disk()
+    found = []
+    for _ in range(2):
+        node = Node(disk)
+        users = Users(await service_on(node))
+        found.append(users.credential(SHA_256, "nobody"))
+        await users.set_password("alice", "secret", [SHA_256, SHA_512])
+        await users.set_password("bob", "secret")
+        found.append(users.credential(SHA_256, "nobody"))
+        await users.set_password("alice", "another")
+        await users.alter([Deletion("bob", SHA_256)], [])
+        found.append(users.credential(SHA_256, "nobody"))
+        users.close()
+        await node.close()
+
+    assert len({each.salt for each in found}) == 1
+    assert set(found) == {found[0]}
+
+
+async def test_clusters_have_secrets_of_their_own(users: Users) -> None:
+    node = Node(Disk())
+    others = Users(await service_on(node))
+
+    assert users.credential(SHA_256, "nobody") != others.credential(SHA_256, "nobody")
+    others.close()
+    await node.close()
 
 
 async def test_a_user_may_have_a_password_for_each_mechanism(users: Users) -> None:

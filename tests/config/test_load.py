@@ -109,16 +109,16 @@ def test_a_server_properties_for_kafka_starts_kompat(tmp_path: Path) -> None:
         ({"port": "99999"}, "--port: '99999' is not a port"),
         ({"port": "-1"}, "--port: '-1' is not a port"),
         ({"listeners": "9092"}, "listeners: '9092' is not of the form NAME://host:port"),
-        ({"listeners": "PLAINTEXT://:1,X://:2", "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,X:NONE"}, "listeners: X asks for NONE, which does not exist"),
-        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "listeners: each has a name and a port of its own"),
-        ({"listeners": "PLAINTEXT://:1,SSL://:1"}, "listeners: each has a name and a port of its own"),
-        ({"listeners": "PLAINTEXT://:1", "advertised.listeners": "SSL://a:1"}, "advertised.listeners: there is no listener SSL"),
-        ({"listeners": "SASL_SSL://:1"}, "sasl.enabled.mechanisms: kompat does not support GSSAPI; SASL_SSL may have PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
-        ({"listeners": "INSIDE://:9092"}, "listeners: listener.security.protocol.map does not say what INSIDE speaks"),
-        ({"listeners": ""}, "listeners: there is none for clients"),
+        ({"listeners": "PLAINTEXT://:1,X://:2", "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,X:NONE"}, "listeners: the protocol NONE of X does not exist"),
+        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "listeners: the names and ports of listeners must be different"),
+        ({"listeners": "PLAINTEXT://:1,SSL://:1"}, "listeners: the names and ports of listeners must be different"),
+        ({"listeners": "PLAINTEXT://:1", "advertised.listeners": "SSL://a:1"}, "advertised.listeners: listener SSL does not exist"),
+        ({"listeners": "SASL_SSL://:1"}, "sasl.enabled.mechanisms: kompat does not support GSSAPI; the supported mechanisms of SASL_SSL are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        ({"listeners": "INSIDE://:9092"}, "listeners: listener.security.protocol.map has no protocol for INSIDE"),
+        ({"listeners": ""}, "listeners: there is no listener for clients"),
         ({"advertised": "nowhere"}, "advertised.listeners: 'PLAINTEXT://nowhere' is not of the form NAME://host:port"),
         ({"listener.security.protocol.map": "A"}, "listener.security.protocol.map: 'A' is not of the form NAME:PROTOCOL"),
-        ({"log.dirs": "/a,/b"}, "log.dirs: kompat keeps its data in one directory"),
+        ({"log.dirs": "/a,/b"}, "log.dirs: kompat supports exactly one data directory"),
         ({"authorizer.class.name": "org.x.Y"}, "--set authorizer.class.name: Invalid value org.x.Y for configuration authorizer.class.name: String must be one of: , org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
         ({"remote.log.storage.system.enable": "true"}, "remote.log.storage.system.enable=true: kompat does not support this setting"),
         ({"log.retention.ms": "0"}, "log.retention.ms must be at least 1, or -1 for no limit"),
@@ -136,7 +136,7 @@ def test_a_setting_that_makes_no_sense_stops_the_start_with_one_clear_line(flags
 
 
 def test_an_unknown_variable_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"^KOMPAT_NUM_PARTITION: there is no such setting$"):
+    with pytest.raises(ConfigError, match=r"^KOMPAT_NUM_PARTITION: this setting does not exist$"):
         load(environ={"KOMPAT_NUM_PARTITION": "3"})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
 from uuid import UUID
@@ -13,11 +13,15 @@ from kompat.clock import Clock, SystemClock
 from kompat.config.topic import TopicConfig
 from kompat.coordination.decision import Decision
 from kompat.coordination.runtime import Runtime
+from kompat.coordination.shards import Partitions, partition_for
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log.commit import Fsync, GroupCommit
 from kompat.log.manager import Logs
-from kompat.log.memory import MemoryStore
-from kompat.types import LogId, Millis
+from kompat.log.partition import Partition
+from kompat.log.storage.memory import MemoryStore
+from kompat.rpc.messages import Coordinator
+from kompat.rpc.router import Router
+from kompat.types import LogId, Millis, NodeId, Offset
 
 LOG_ID = LogId(UUID(int=7), 0)
 
@@ -25,6 +29,7 @@ LOG_ID = LogId(UUID(int=7), 0)
 class Disk(MemoryStore):
     is_full = False
     is_broken = False  # takes writes, but cannot force them onto the medium
+    is_dead = False
     flushes = 0
 
     def __init__(self) -> None:
@@ -39,14 +44,20 @@ class Disk(MemoryStore):
 
     def flush(self) -> None:
         self.flushes += 1
+        if self.is_dead:
+            self._staged.clear()
+            return
         if self.is_full:
             self._staged.clear()
             raise StorageError("no space left")
         super().flush()
 
-    def crash(self) -> None:
-        """Nothing of what is staged reaches the disk."""
-        self._staged.clear()
+    def crash(self) -> Disk:
+        """What the next process finds: nothing that is staged, nor anything that the dead one would still write."""
+        self.is_dead, self.is_broken = True, False
+        found = Disk()
+        found._logs = self._logs
+        return found
 
 
 class Node:
@@ -63,6 +74,54 @@ class Node:
     async def close(self) -> None:
         await self.logs.close()
         await self.commit.close()
+
+
+class FixedTopic:
+    """An internal topic that is there."""
+
+    def __init__(self, name: str, partitions: Sequence[Partition]) -> None:
+        self.name = name
+        self.partitions = partitions
+
+    def existing(self) -> Partitions:
+        return self.partitions
+
+    async def ensure(self) -> Partitions:
+        return self.partitions
+
+    def log_ids(self) -> Sequence[LogId]:
+        return [partition.log_id for partition in self.partitions]
+
+
+class LocalDirectory:
+    """Of a broker that is alone, and has these internal topics."""
+
+    brokers: Collection[NodeId] = (NodeId(1),)
+    controller = NodeId(1)
+    is_controller = True
+    metadata_end = metadata_read = Offset(0)
+
+    def __init__(self, logs: Logs, *topics: FixedTopic) -> None:
+        self._logs = logs
+        self._topics = {topic.name: topic for topic in topics}
+
+    def leader(self, log_id: LogId) -> NodeId | None:
+        return None
+
+    def led(self, log_id: LogId) -> Partition | None:
+        found = self._logs.find_by_id(log_id.topic_id, log_id.partition)
+        return found if found is not None and found.is_led else None
+
+    async def coordinated(self, coordinator: Coordinator) -> LogId:
+        log_ids = self._topics[coordinator.topic].log_ids()
+        return log_ids[partition_for(coordinator.key, len(log_ids))]
+
+    async def read_metadata(self, end: Offset, seconds: float) -> bool:
+        return True
+
+
+def local_router(logs: Logs, *topics: FixedTopic) -> Router:
+    return Router(NodeId(1), LocalDirectory(logs, *topics))
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,7 +251,7 @@ async def test_a_damaged_snapshot_is_reported_not_skipped() -> None:
     stored = bytearray(store.state(b"machine/snapshot") or b"")
     stored[40] ^= 1
     store.put_state(b"machine/snapshot", bytes(stored))
-    await node.commit.turn().wait()
+    await node.commit.turn()
 
     with pytest.raises(DamagedData):
         await runtime_on(Node(disk)).load()
@@ -315,7 +315,7 @@ async def test_records_that_cannot_be_read_or_applied_are_skipped_counted_once_a
         Record(2, 1, b"a", b'"text"'),
         Record(3, 1, b"\xff", b"1"),
     ]
-    await runtime.partition.append(memoryview(build_batch(forged)), origin=Origin.OWNER).pending.wait()
+    await runtime.partition.append(memoryview(build_batch(forged)), origin=Origin.OWNER).pending
 
     again = runtime_on(Node(disk))
     for _ in range(2):  # a log is read again when the lead changes

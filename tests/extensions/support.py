@@ -2,17 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
+from uuid import UUID
 
 from kompat.errors import KafkaError
-from kompat.extensions.delay_service import DelayService
-from kompat.extensions.firing import Firing
-from kompat.extensions.intake import PartitionIntake
-from kompat.extensions.lane_release import Releases
+from kompat.extensions.delay.requests import DelayStatistics, Scheduled
+from kompat.extensions.delay.scheduler import DelayScheduler
+from kompat.extensions.delay.service import DelayService
+from kompat.extensions.delay.timers import Timers
+from kompat.extensions.interceptor import PartitionInterceptor
+from kompat.extensions.partitions import PartitionLookup
+from kompat.extensions.priority.lane_release import Releases
+from kompat.extensions.states import Draft
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.log.manager import Logs
 from kompat.log.partition import Appended, Partition
 from kompat.protocol.records import Compression, Record, build_batch, read_header, recompress, split_batches
-from kompat.types import Millis, Offset
+from kompat.types import LogId, Millis, Offset
+from tests.extensions.one_broker import OneBroker
 from tests.log.support import COMMITTED, UNCOMMITTED, Log, run
 
 __all__ = ["COMMITTED", "UNCOMMITTED", "ExtendedLog", "Headers", "delivered", "message", "run"]
@@ -25,20 +31,20 @@ class ExtendedLog(Log):
 
     def _open(self) -> None:
         super()._open()
-        self.firing = Firing(self.clock)
+        self.scheduler = DelayScheduler(self.clock)
         self.tracer = Tracer(self.clock)
         self.committed: Offset | None = None  # the furthest of any group
         self.releases = Releases(self.clock, self.tracer)
-        self.releases.commits = self
-        self.releases.start()
-        self.intake = PartitionIntake(self.partition, self._changed, self.firing.dropped, self.tracer)
-        self.partition.intake = self.intake
-        self._changed(self.intake)
-        self.delays = DelayService(cast("Logs", self), self.firing, self.clock)
+        self.releases.start(self)
+        self.interceptor = PartitionInterceptor(self.partition, self._changed, self.scheduler.dropped, self.tracer)
+        self.partition.interceptor = self.interceptor
+        self._changed(self.interceptor)
+        self.broker = OneBroker(cast("Logs", self))
+        self.delays = DelayService(PartitionLookup(self.broker), self.broker.rpc, cast("Logs", self), self.clock)
 
-    def _changed(self, intake: PartitionIntake) -> None:
-        self.firing.changed(intake)
-        self.releases.look_at(intake.partition, intake.view, intake.lanes)
+    def _changed(self, interceptor: PartitionInterceptor) -> None:
+        self.scheduler.changed(interceptor)
+        self.releases.look_at(interceptor.partition, interceptor.view, interceptor.lanes)
 
     # -- as groups are ---------------------------------------------------------------------------------------------
     knows_all_commits = True
@@ -50,8 +56,8 @@ class ExtendedLog(Log):
         """The test tells of them."""
 
     # -- as Logs are -----------------------------------------------------------------------------------------------
-    def find(self, topic: str, index: int) -> Partition | None:
-        return self.partition if (topic, index) == ("topic", 0) else None
+    def find_by_id(self, topic_id: UUID, index: int) -> Partition | None:
+        return self.partition if LogId(topic_id, index) == self.partition.log_id else None
 
     def all(self) -> list[Partition]:
         return [self.partition]
@@ -82,10 +88,10 @@ class ExtendedLog(Log):
 
     def deliver(self) -> None:
         for _ in range(1000):
-            before = self.firing.fired
-            self.firing.wake()
+            before = self.scheduler.fired
+            self.scheduler.wake()
             self.commit.end_turn()
-            if self.firing.fired == before:
+            if self.scheduler.fired == before:
                 return
         raise AssertionError("there is no end to it")
 
@@ -99,13 +105,21 @@ class ExtendedLog(Log):
 
     def waiting(self) -> list[str]:
         """What waits, first what is due first."""
-        found, cursor = [], None
+        found: list[str] = []
+        cursor: str | None = None
         while True:
-            page = self.delays.list("topic", 0, cursor=cursor, limit=2)
+            page = run(self.delays.list("topic", cursor=cursor, limit=2))
             found += [(each.record.value or b"-").decode() for each in page.items]
             cursor = page.cursor
             if cursor is None:
                 return found
+
+    def delay_statistics(self) -> DelayStatistics:
+        return run(self.delays.statistics())
+
+    def find_by_schedule_id(self, schedule_id: str) -> Scheduled | None:
+        slot = Timers(Draft(self.interceptor.view)).slot_of(schedule_id)
+        return None if slot is None else run(self.delays.find("topic", 0, slot))
 
     def headers_of_batches(self) -> list[Any]:
         run_ = self.partition.store.read(Offset(0), 1 << 30, self.partition.high_watermark)

@@ -13,10 +13,10 @@ from kompat.cluster.requests import ConfigChange, ConfigOp, NewTopic
 from kompat.cluster.state import Resource, ResourceType, Topic
 from kompat.config.load import load
 from kompat.errors import ErrorCode, KafkaError
+from kompat.extensions.dead_letters.redrive import Selection
 from kompat.extensions.headers import DELIVER_AT
-from kompat.extensions.reading import ReadRange
-from kompat.extensions.redrive import Selection
-from kompat.handlers.services import Services
+from kompat.extensions.reads.service import ReadRange
+from kompat.handlers.support.services import Services
 from kompat.log.partition import Partition
 from kompat.protocol.records import Record, build_batch
 from kompat.types import LogId, Millis, NodeId, Offset
@@ -88,9 +88,7 @@ class Three:
         """As all brokers know it."""
         found = set()
         for broker in self.brokers.values():
-            member = broker.services.cluster.member
-            led = member.leaders.of(LogId(topic.id, index)) if member is not None else None
-            found.add(led.leader if led is not None else None)
+            found.add(broker.services.cluster.local.leader(LogId(topic.id, index)))
         return found
 
     def log(self, number: int, topic: str, index: int = 0) -> Partition:
@@ -107,7 +105,7 @@ async def until(condition: Callable[[], Any]) -> None:
 
 async def send(log: Partition, *values: str) -> None:
     records = [Record(place, 1, None, value.encode()) for place, value in enumerate(values)]
-    await log.append(memoryview(build_batch(records))).pending.wait()
+    await log.append(memoryview(build_batch(records))).pending
 
 
 @pytest.fixture
@@ -179,7 +177,7 @@ def marks(log: Partition) -> Sequence[Any]:
 async def schedule(log: Partition, value: str, due: int) -> int:
     headers = ((DELIVER_AT, str(due).encode()),)
     appended = log.append(memoryview(build_batch([Record(0, 1, None, value.encode(), headers)])))
-    await appended.pending.wait()
+    await appended.pending
     return appended.base_offset
 
 
@@ -236,7 +234,7 @@ async def test_what_waits_goes_on_with_its_partition_to_the_next_leader(three: T
     assert replica is not None
     replica.transfer_leadership(NodeId(3))  # type: ignore[attr-defined]
     await until(lambda: three.log(3, "reminders").is_led)
-    assert [each.slot for each in three[3].delays.here.list("reminders", 0).items] == [slot]
+    assert [each.slot for each in (await three[3].delays.list("reminders")).items] == [slot]
     await three[3].delays.reschedule("reminders", 0, Offset(slot), Millis(three[3].clock.now() + 300))
     await until(lambda: three.log(1, "reminders").high_watermark == slot + 2)
 
@@ -247,9 +245,9 @@ async def test_any_broker_reads_all_partitions_forward_and_back_and_counts_lanes
     for index in range(3):
         log = three.log(index + 1, "orders", index)
         records = [Record(step, 10 * step + index + 1, b"k", f"{index}-{step}".encode()) for step in range(4)]
-        await log.append(memoryview(build_batch(records))).pending.wait()
+        await log.append(memoryview(build_batch(records))).pending
     urgent = Record(0, 1, None, b"now", [("kompat-priority", b"9")])
-    await three.log(3, "jobs").append(memoryview(build_batch([urgent]))).pending.wait()
+    await three.log(3, "jobs").append(memoryview(build_batch([urgent]))).pending
     ordered = [f"{index}-{step}" for step in range(4) for index in range(3)]
 
     for number in (1, 2, 3):
@@ -280,15 +278,15 @@ async def test_a_broker_that_leads_no_traces_has_its_own_written_and_everybody_f
     for index in range(3):
         headers = [("kompat-trace", b"1"), ("kompat-msg-id", b"m-%d" % index)]
         batch = build_batch([Record(0, 1, None, b"v", headers)])
-        await three.log(index + 1, "orders", index).append(memoryview(batch)).pending.wait()
+        await three.log(index + 1, "orders", index).append(memoryview(batch)).pending
 
     for number in (1, 2, 3):
         traces = three[number].traces
         for index in range(3):
-            story = await traces.by_record("orders", index, 0)
-            assert story is not None
-            assert [step.event.event for step in story.steps] == ["PRODUCED", "REPLICATED"]
-            assert await traces.by_message_id(f"m-{index}") == await traces.by_id(story.trace_id) == [story]
+            trace = await traces.by_record("orders", index, 0)
+            assert trace is not None
+            assert [step.event.event for step in trace.steps] == ["PRODUCED", "REPLICATED"]
+            assert await traces.by_message_id(f"m-{index}") == await traces.by_id(trace.trace_id) == [trace]
         assert len((await traces.search(event="REPLICATED")).events) == 3
         assert traces.statistics.dropped == 0
 

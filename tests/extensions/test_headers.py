@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kompat.extensions import headers
-from kompat.extensions.headers import Asked, HeaderError, parse
+from kompat.extensions.headers import HeaderError, RecordOptions, parse
 from kompat.protocol.records import Record, build_batch, check_batch
 from kompat.types import Millis
 
 NOW = Millis(1_700_000_000_000)
 
 
-def asked(*named: tuple[str, str]) -> Asked:
+def options(*named: tuple[str, str]) -> RecordOptions:
     found = parse([(name, value.encode()) for name, value in named])
     assert found is not None
     return found
@@ -38,7 +38,7 @@ def asked(*named: tuple[str, str]) -> Asked:
     ],
 )
 def test_a_delay_and_a_time_are_understood_in_every_spelling(name: str, value: str, due: int | None) -> None:
-    assert asked((name, value)).due(NOW) == due
+    assert options((name, value)).due(NOW) == due
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_delay_and_a_time_are_understood_in_every_spelling(name: str, value: s
 )
 def test_a_value_that_makes_no_sense_is_refused_by_name_and_value(name: str, value: str) -> None:
     with pytest.raises(HeaderError, match=re.escape(f"{name}: {value[:20]!r}"[:-1])):
-        asked((name, value))
+        options((name, value))
 
 
 def test_a_value_that_is_missing_or_not_text_is_refused() -> None:
@@ -76,15 +76,15 @@ def test_a_value_that_is_missing_or_not_text_is_refused() -> None:
 
 
 def test_the_last_header_counts_whatever_its_spelling() -> None:
-    assert asked(("kompat-delay-ms", "1"), ("kompat-delay-ms", "2")).due(NOW) == NOW + 2
-    assert asked(("kompat-delay-ms", "1"), ("kompat-deliver-at", str(NOW + 9))).due(NOW) == NOW + 9
-    assert asked(("kompat-deliver-at", str(NOW + 9)), ("x-delay", "1")).due(NOW) == NOW + 1
-    assert asked(("priority", "3"), ("kompat-priority", "high")).priority == 7
+    assert options(("kompat-delay-ms", "1"), ("kompat-delay-ms", "2")).due(NOW) == NOW + 2
+    assert options(("kompat-delay-ms", "1"), ("kompat-deliver-at", str(NOW + 9))).due(NOW) == NOW + 9
+    assert options(("kompat-deliver-at", str(NOW + 9)), ("x-delay", "1")).due(NOW) == NOW + 1
+    assert options(("priority", "3"), ("kompat-priority", "high")).priority == 7
 
 
 def test_an_invalid_header_is_refused_even_where_a_later_one_counts() -> None:
     with pytest.raises(HeaderError):
-        asked(("kompat-delay-ms", "x"), ("kompat-delay-ms", "1"))
+        options(("kompat-delay-ms", "x"), ("kompat-delay-ms", "1"))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_an_invalid_header_is_refused_even_where_a_later_one_counts() -> None:
 )
 @pytest.mark.parametrize("name", ["kompat-priority", "priority", "x-priority"])
 def test_a_priority_is_a_digit_or_a_word(name: str, value: str, priority: int) -> None:
-    assert asked((name, value)).priority == priority
+    assert options((name, value)).priority == priority
 
 
 @pytest.mark.parametrize("value", [b"urgent", b"10", b"\xff", b"", None])
@@ -109,10 +109,10 @@ def test_other_headers_ask_for_nothing() -> None:
 
 
 def test_ids_times_to_live_and_traces_are_understood() -> None:
-    found = asked(("kompat-msg-id", "m"), ("kompat-schedule-id", "s"), ("kompat-ttl-ms", "5"), ("kompat-trace", "1"))
+    found = options(("kompat-msg-id", "m"), ("kompat-schedule-id", "s"), ("kompat-ttl-ms", "5"), ("kompat-trace", "1"))
 
     assert (found.message_id, found.schedule_id, found.time_to_live, found.trace) == ("m", "s", 5, True)
-    assert asked(("Nats-Msg-Id", "n")).message_id == "n"
+    assert options(("Nats-Msg-Id", "n")).message_id == "n"
 
 
 def test_every_name_is_found_natively_and_told_by_its_bit() -> None:

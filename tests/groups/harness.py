@@ -1,7 +1,7 @@
 """A group machine under test: what its commands decide is written to a log, applied and handed out at once."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID, uuid5
 
 from kompat.coordination.decision import Decision
@@ -30,6 +30,8 @@ from kompat.groups.machine.messages import (
     SyncRequest,
     Token,
 )
+from kompat.groups.machine.modern import GroupKind
+from kompat.groups.machine.state import GroupState
 from kompat.groups.machine.topics import TopicInfo, TopicTable
 from kompat.groups.record_codec import decode, encode
 from kompat.groups.records import EndTransaction, GroupRecord, OffsetCommit
@@ -105,10 +107,12 @@ def replicated(machine: GroupMachine) -> dict[str, Any]:
 class Groups:
     """The machine, its log and its clock."""
 
+    kinds: ClassVar[Sequence[Callable[[GroupState], GroupKind]]] = ()
+
     def __init__(self, settings: GroupSettings | None = None, topics: TopicTable | None = None) -> None:
         self.settings = settings or GroupSettings()
         self.topics = topics or table(orders=4)
-        self.machine = GroupMachine(self.settings)
+        self.machine = GroupMachine(self.settings, self.kinds)
         self.machine.topics_changed(self.topics)
         self.log: list[GroupRecord] = []
         self.now = Millis(START)
@@ -142,7 +146,7 @@ class Groups:
         self.machine.topics_changed(self.topics)
 
     def replayed(self, log: Iterable[GroupRecord]) -> GroupMachine:
-        machine = GroupMachine(self.settings)
+        machine = GroupMachine(self.settings, self.kinds)
         for record in log:
             machine.apply(through_bytes(record))
         return machine

@@ -10,7 +10,7 @@ import pytest
 from kompat.clock import ManualClock
 from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.messages import ClientInfo, ConsumerHeartbeatReply, ConsumerHeartbeatRequest
-from tests.txn.world import GROUP, MortalDisk, World
+from tests.txn.crashing import GROUP, MortalDisk, World
 
 SESSION = 45_000
 HOUR = 3_600_000

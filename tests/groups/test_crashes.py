@@ -19,7 +19,7 @@ from kompat.groups.machine.messages import (
     FetchRequest,
 )
 from tests.groups.harness import topic_id_of
-from tests.txn.world import GROUP, MortalDisk, World
+from tests.txn.crashing import GROUP, MortalDisk, World
 
 FOREVER = 10_000
 PARTITIONS = {0, 1, 2, 3}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.groups.config import ConsumerGroupSettings, GroupSettings
+from kompat.groups.config import GroupSettings, ModernGroupSettings
 from kompat.groups.consumer_protocol import encode_assignment, parse_assignment
 from kompat.groups.machine.classic import ClassicGroup, ClassicState
 from kompat.groups.machine.messages import JoinReply, LeavingMember, SyncReply, Token
@@ -42,7 +42,7 @@ class Generation:
 class RandomClassicGroup(RuleBasedStateMachine):
     @initialize(delay=st.sampled_from([0, 3_000]), max_size=st.sampled_from([3, 100]))
     def begin(self, delay: int, max_size: int) -> None:
-        consumer = ConsumerGroupSettings(assignment_interval_ms=0, session_timeout_ms=SESSION)
+        consumer = ModernGroupSettings(assignment_interval_ms=0, session_timeout_ms=SESSION)
         broker = GroupSettings(consumer=consumer, initial_rebalance_delay_ms=delay, max_size=max_size)
         self.groups = Groups(broker, table(orders=PARTITIONS))
         self.follower = self.groups.replayed([])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.groups.config import ConsumerGroupSettings, GroupSettings
+from kompat.groups.config import GroupSettings, ModernGroupSettings
 from kompat.groups.consumer_protocol import parse_assignment
 from kompat.groups.machine.consumer import ConsumerGroup
 from tests.groups.harness import Groups, compacted, replicated, settled, table, through_bytes, topic_id_of
@@ -69,7 +69,7 @@ def places(assignment: Any) -> set[Place]:
 class RandomConsumerGroup(RuleBasedStateMachine):
     @initialize(interval=st.sampled_from([0, 1_000]))
     def begin(self, interval: int) -> None:
-        consumer = ConsumerGroupSettings(assignment_interval_ms=interval, session_timeout_ms=10_000)
+        consumer = ModernGroupSettings(assignment_interval_ms=interval, session_timeout_ms=10_000)
         self.partitions = {"a": 3, "b": 2}
         self.version = 1
         self.groups = Groups(GroupSettings(consumer=consumer), table(1, **self.partitions))

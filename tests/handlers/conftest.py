@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import kompat.testing
-
-from . import wire
+from tests.handlers import wire
 
 NUMBERS = count()
 
@@ -80,3 +79,8 @@ def prompt() -> Iterator[Asker]:
     delays = ("group.initial.rebalance.delay.ms", "group.consumer.assignment.interval.ms")
     with kompat.testing.broker(dict.fromkeys(delays, 0)) as broker:
         yield Asker(broker)
+
+
+@pytest.fixture
+def topic(prompt: Asker) -> str:
+    return prompt.new_topic(partitions=2)

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
+from uuid import UUID
 
 from kompat.errors import ErrorCode
-
-from .conftest import Asker
+from tests.handlers.conftest import Asker
 
 NUMBERS = count()
 PROTOCOL = "range"
@@ -136,3 +136,42 @@ def committed(ask: Asker, group: str, topic: str, index: int = 0, **fields: Any)
     answer = ask("OffsetFetch", 9, groups=[asked], **fields)
     [partition] = answer.groups[0].topics[0].partitions
     return ErrorCode(partition.error_code), partition.committed_offset
+
+
+def an_empty_group(ask: Asker) -> str:
+    group = new_group()
+    leave(ask, group, only_member(ask, group).member_id)
+    return group
+
+
+def owned(ask: Asker, topic: str, *indices: int) -> list[dict[str, Any]]:
+    topic_id: UUID = ask("Metadata", 12, topics=[{"topic_id": None, "name": topic}]).topics[0].topic_id
+    return [{"topic_id": topic_id, "partitions": list(indices)}]
+
+
+BY_ID = 10
+
+
+def id_of(ask: Asker, topic: str) -> UUID:
+    found: UUID = ask("Metadata", 12, topics=[{"topic_id": None, "name": topic}]).topics[0].topic_id
+    return found
+
+
+def name_it(ask: Asker, topic: str, version: int) -> dict[str, Any]:
+    """As the version of OffsetCommit or OffsetFetch names topics."""
+    return {"topic_id": id_of(ask, topic)} if version >= BY_ID else {"name": topic}
+
+
+def fetched(ask: Asker, group: str, topic: str | None, version: int, **fields: Any) -> list[Any]:
+    """The partitions of the one topic that is answered; none if none is."""
+    topics = None if topic is None else [{**name_it(ask, topic, version), "partition_indexes": [0]}]
+    if version < 8:
+        answer = ask("OffsetFetch", version, group_id=group, topics=topics, **fields)
+    else:
+        stable = {name: fields.pop(name) for name in ("require_stable",) if name in fields}
+        groups = [{"group_id": group, "topics": topics, **fields}]
+        [answer] = ask("OffsetFetch", version, groups=groups, **stable).groups
+        assert answer.group_id == group
+    assert version < 2 or answer.error_code == ErrorCode.NONE
+    assert len(answer.topics) <= 1
+    return [partition for each in answer.topics for partition in each.partitions]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kompat.protocol.records import Record, build_batch
-
-from .conftest import Asker
+from tests.handlers.conftest import Asker
 
 
 def produce(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import wire
+from tests.handlers import wire
 
 VALUES = {"string": "some", "uuid": None, "bool": False, "bytes": b""}
 

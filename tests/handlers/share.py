@@ -7,9 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from kompat.protocol.records import iterate, split_batches
-
-from . import wire
-from .conftest import Asker, build
+from tests.handlers import wire
+from tests.handlers.conftest import Asker, build
 
 SHARE_FETCH, SHARE_ACKNOWLEDGE = "ShareFetch", "ShareAcknowledge"
 

@@ -24,7 +24,7 @@ from kompat.groups.records import OffsetCommit, OffsetCommitValue
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs
 from kompat.log.partition import Origin
-from kompat.log.rocks import RocksStore
+from kompat.log.storage.rocks import RocksStore
 from kompat.protocol.records import Record, build_batch
 from kompat.share.machine.messages import RecordState, StateBatch
 from kompat.share.records import ShareCodec, ShareKey, ShareSnapshot
@@ -32,11 +32,10 @@ from kompat.txn.records import Changed
 from kompat.txn.records import encode as transaction_record
 from kompat.txn.state import State, Transaction
 from kompat.types import LogId, Millis, Offset, TopicPartition
-
-from .conftest import Asker
-from .members import commit, committed
-from .share import Member, beat
-from .transactions import Transactional, a_producer
+from tests.handlers.conftest import Asker
+from tests.handlers.members import commit, committed
+from tests.handlers.share import Member, beat
+from tests.handlers.transactions import Transactional, a_producer
 
 OFFSETS, TRANSACTIONS, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
 INTERNAL = (OFFSETS, TRANSACTIONS, SHARES)
@@ -167,6 +166,13 @@ def test_an_internal_topic_gets_no_more_partitions(ask: Asker, topic: str) -> No
 def test_settings_that_the_owner_relies_on_stay_and_others_may_change(ask: Asker, topic: str, policy: str) -> None:
     assert alter(ask, ResourceType.TOPIC, topic, "cleanup.policy", policy) is ErrorCode.INVALID_CONFIG
     assert alter(ask, ResourceType.TOPIC, topic, "segment.bytes", "2097152") is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("topic", INTERNAL)
+def test_settings_that_the_owner_could_not_work_with_are_refused(ask: Asker, topic: str) -> None:
+    for setting, wrong, right in (("max.message.bytes", "10", "2000000"), ("min.insync.replicas", "5", "1")):
+        assert alter(ask, ResourceType.TOPIC, topic, setting, wrong) is ErrorCode.INVALID_CONFIG
+        assert alter(ask, ResourceType.TOPIC, topic, setting, right) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(

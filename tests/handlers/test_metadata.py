@@ -6,9 +6,8 @@ import pytest
 
 import kompat.testing
 from kompat.errors import ErrorCode
-from kompat.handlers.addresses import reachable_controller
-
-from .conftest import Asker
+from kompat.handlers.support.addresses import reachable_controller
+from tests.handlers.conftest import Asker
 
 ALL_ON_TOPIC = {3, 4, 5, 6, 7, 8, 10, 11}
 ALL_ON_CLUSTER = {5, 7, 8, 9, 10, 11, 12}

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 import kompat.testing
 from kompat.protocol.records import Record, build_batch
-
-from . import wire
-from .conftest import build
+from tests.handlers import wire
+from tests.handlers.conftest import build
 
 ROUND = count()
 TOPICS = ("a", "b")

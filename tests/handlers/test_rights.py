@@ -12,10 +12,9 @@ import kompat.testing
 from kompat.errors import ErrorCode
 from kompat.handlers import APIS
 from kompat.security.acls import CLUSTER_NAME, Kind, Operation, Pattern
-
-from . import rights, wire
-from .parties import SETTINGS, Parties
-from .rights import CASES, Case
+from tests.handlers import rights, wire
+from tests.handlers.principals import SETTINGS, Parties
+from tests.handlers.rights import CASES, Case
 
 ON_CLUSTER = (Operation.ALL, Kind.CLUSTER, CLUSTER_NAME)
 READS, WRITES, DESCRIBES = (

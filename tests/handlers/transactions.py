@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from kompat.errors import ErrorCode
 from kompat.protocol.records import Record, build_batch
-
-from .conftest import Asker
+from tests.handlers.conftest import Asker
 
 NUMBERS = count()
 PATIENCE = 10.0  # seconds
@@ -137,3 +136,10 @@ def latest(ask: Asker, topic: str, *, committed: bool) -> int:
     asked = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
     answer = ask("ListOffsets", 9, replica_id=-1, isolation_level=int(committed), topics=asked)
     return int(answer.topics[0].partitions[0].offset)
+
+
+FENCED_SINCE = 2  # version of AddPartitionsToTxn and EndTxn that knows PRODUCER_FENCED
+
+
+def fenced(version: int) -> ErrorCode:
+    return ErrorCode.PRODUCER_FENCED if version >= FENCED_SINCE else ErrorCode.INVALID_PRODUCER_EPOCH

@@ -17,16 +17,16 @@ import pytest
 from kompat.broker import Broker
 from kompat.config.load import load
 from kompat.handlers import APIS
-from kompat.handlers.base import Api
-from kompat.handlers.services import Services
+from kompat.handlers.support.base import Api
+from kompat.handlers.support.services import Services
 from kompat.protocol.codec import encode_request
 from kompat.server.dispatch import Client, Dispatcher, Exchange
 from tests.handlers import wire
 
 CLIENT = Client("127.0.0.1", "127.0.0.1:9092-127.0.0.1:5000", ("127.0.0.1", 9092))
-LONGEST_TURN = 0.02  # seconds; in one go, most of the same requests take from 0.02 to 1.0
+# Seconds: the rule is 10 ms, and the caches of a busy machine are cold, and some machines half as fast. In one go, most of the same requests take from 0.02 to 1.0.
+LONGEST_TURN = 0.025
 TRIES = 3
-LOADED = [api.load() if hasattr(api, "load") else api for api in APIS]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
         await broker.stop()
 
 
-async def longest_turn(services: Services, api: Api[Any, Any], frame: memoryview) -> float:
+async def longest_turn(services: Services, api: Api, frame: memoryview) -> float:
     dispatcher = Dispatcher([api], services)
     gc.collect()
     gc.disable()
@@ -48,35 +48,35 @@ async def longest_turn(services: Services, api: Api[Any, Any], frame: memoryview
         answer = dispatcher.dispatch(CLIENT, frame)
         while True:
             longest = max(longest, time.thread_time() - begun)
-            if not isinstance(answer, Exchange) or answer.is_settled:
+            if not isinstance(answer, Exchange) or answer.is_done:
                 break
             begun = time.thread_time()
             await asyncio.sleep(0)
     finally:
         gc.enable()
-    assert not isinstance(answer, Exchange) or answer.answer is not None
+    assert not isinstance(answer, Exchange) or answer.result() is not None
     return longest
 
 
-def api_of(name: str) -> Api[Any, Any]:
-    [found] = [api for api in LOADED if api.name == name]
+def api_of(name: str) -> Api:
+    [found] = [api for api in APIS if api.name == name]
     return found
 
 
-async def answer_to(services: Services, api: Api[Any, Any], version: int, request: Any) -> Any:
+async def answer_to(services: Services, api: Api, version: int, request: Any) -> Any:
     frame = encode_request(type(request), version, request, correlation_id=wire.CORRELATION_ID)
     answer: Any = Dispatcher([api], services).dispatch(CLIENT, memoryview(frame))
     if isinstance(answer, Exchange):
-        while not answer.is_settled:  # noqa: ASYNC110 - it has no event
+        while not answer.is_done:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0)
-        answer = answer.answer
+        answer = answer.result()
     return wire.decode_response(api.name, version, b"".join(map(bytes, answer))[4:])
 
 
 async def create_topic(services: Services, name: str, partitions: int, **settings: str) -> None:
     api = api_of("CreateTopics")
-    made = api.request.CreatableTopic
+    made = api.handler.request.CreatableTopic
     configs = [made.CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in settings.items()]
     topic = made(name=name, num_partitions=partitions, replication_factor=1, configs=configs)
-    answer = await answer_to(services, api, 7, api.request(topics=[topic], timeout_ms=30_000))
+    answer = await answer_to(services, api, 7, api.handler.request(topics=[topic], timeout_ms=30_000))
     assert answer.topics[0].error_code == 0, answer

@@ -8,17 +8,17 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from kompat.clock import ManualClock
+from kompat.common.promise import Promise
 from kompat.config.topic import TopicConfig
 from kompat.errors import ErrorCode, KafkaError, StorageError
 from kompat.log.cache import TailCache
-from kompat.log.cleaning import Cleaner, CleanerSettings, Throttle
-from kompat.log.commit import Pending
-from kompat.log.memory import MemoryStore, _Data
+from kompat.log.cleaner import Cleaner, CleanerSettings, Throttle
 from kompat.log.partition import Appended, Isolation, Origin, Partition, ReadResult
-from kompat.log.store import Entry
+from kompat.log.storage.memory import MemoryStore, _Data
+from kompat.log.storage.store import Entry
 from kompat.protocol.records import ControlType, Record, build_batch, control_batch, iterate, split_batches
 from kompat.types import Buffer, LogId, Offset
-from tests.log.sim.disk import SimPartition
+from tests.simulator.disk import SimPartition
 
 T = TypeVar("T")
 LOG_ID = LogId(UUID(int=7), 0)
@@ -93,11 +93,11 @@ class ManualCommit:
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
         self.on_failed = lambda: None
-        self._turn: Pending | None = None
+        self._turn: Promise[None] | None = None
 
-    def turn(self) -> Pending:
+    def turn(self) -> Promise[None]:
         if self._turn is None:
-            self._turn = Pending()
+            self._turn = Promise()
         return self._turn
 
     def end_turn(self) -> None:
@@ -110,8 +110,7 @@ class ManualCommit:
         except StorageError as refused:
             self.on_failed()
             error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(refused))
-        failures = turn.resolve(error)
-        assert not failures, failures
+        turn.end(error)
 
 
 class Log:
@@ -212,10 +211,10 @@ class Log:
 
     def roll(self) -> None:
         """Seal the active segment, as the next append would after segment.ms; an empty one is never sealed."""
-        if not self.partition.segments.active.size:
+        if not self.partition.state.segments.active.size:
             return
-        self.partition._roll(self.clock.now())
-        self.partition._join_turn()
+        self.partition.log.roll(self.clock.now())
+        self.partition.log.join_turn()
         self.commit.end_turn()
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -256,3 +255,22 @@ def records(values: Sequence[bytes | None], *, timestamp: int = NOW, key: bytes 
 
 def batch(*values: bytes | None, timestamp: int = NOW, key: bytes | None = b"key", **options: Any) -> bytearray:
     return build_batch(records(values, timestamp=timestamp, key=key), **options)
+
+
+# -- compaction ---------------------------------------------------------------------------------------------------------
+COMPACT = {"compact": True, "delete": False, "min_cleanable_dirty_ratio": 0.0}
+
+
+def write(log: Log, *pairs: tuple[bytes, bytes | None], **options: object) -> None:
+    """One batch, committed."""
+    records = [Record(i, log.clock.now(), key, value) for i, (key, value) in enumerate(pairs)]
+    log.stage(build_batch(records, **options))
+    log.commit.end_turn()
+
+
+def content(log: Log, isolation: object = UNCOMMITTED) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(r.offset, r.key, r.value) for r in log.records(isolation=isolation)]  # type: ignore[arg-type]
+
+
+def delete(log: Log, offset: int) -> int:
+    return log.run(log.partition.delete_records(Offset(offset)))

@@ -12,8 +12,8 @@ from kompat.errors import StorageError
 from kompat.log.cache import TailCache
 from kompat.log.commit import Fsync, GroupCommit
 from kompat.log.manager import Logs
-from kompat.log.memory import MemoryStore
 from kompat.log.partition import Appended, Isolation, Partition
+from kompat.log.storage.memory import MemoryStore
 from kompat.types import LogId, Offset
 from tests.log.support import batch, records_of
 
@@ -43,7 +43,7 @@ async def test_every_so_many_messages_are_on_the_disk_before_they_are_acknowledg
     partition, commit = a_partition(store, TopicConfig(flush_messages=3))
     syncs = []
     for _ in range(6):
-        await partition.append(batch(b"x")).pending.wait()
+        await partition.append(batch(b"x")).pending
         syncs.append(store.syncs)
 
     assert syncs == [0, 0, 1, 1, 1, 2]
@@ -54,7 +54,7 @@ async def test_what_a_topic_wants_on_the_disk_after_a_time_gets_there() -> None:
     store = CountingStore()
     partition, commit = a_partition(store, TopicConfig(flush_ms=1))
 
-    await partition.append(batch(b"x")).pending.wait()
+    await partition.append(batch(b"x")).pending
 
     assert await asyncio.to_thread(store.synced.wait, 10)
     await commit.close()
@@ -64,7 +64,7 @@ async def test_a_topic_that_asks_for_nothing_leaves_the_disk_alone() -> None:
     store = CountingStore()
     partition, commit = a_partition(store, TopicConfig())
 
-    await partition.append(batch(b"x")).pending.wait()
+    await partition.append(batch(b"x")).pending
     await commit.close()
 
     assert store.syncs == 0
@@ -98,9 +98,9 @@ async def test_what_is_staged_when_a_forced_write_fails_keeps_its_offsets(fsync:
     commit._executor.submit(int).result(10)  # by the same thread: the sync has failed, the loop is about to hear of it
     loop.call_soon(lambda: staged.append(partition.append(batch(b"second"))))  # before it does, and not yet written
     await asyncio.sleep(0)
-    await staged[0].pending.wait()
+    await staged[0].pending
     third = partition.append(batch(b"third"))
-    await third.pending.wait()
+    await third.pending
 
     assert (staged[0].base_offset, third.base_offset) == (1, 2)
     found = await partition.read_stored(Offset(0), 1 << 20, Isolation.READ_UNCOMMITTED)

@@ -14,7 +14,7 @@ from kompat.log import manager
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
 from kompat.log.partition import Origin, Partition
-from kompat.log.rocks import RocksStore
+from kompat.log.storage.rocks import RocksStore
 from kompat.types import LogId
 from tests.log.support import NOW, UNCOMMITTED, Disk, batch
 
@@ -58,10 +58,10 @@ async def test_opening_twice_gives_the_same_partition(broker: Broker) -> None:
 
 async def test_a_dropped_log_is_gone_and_its_space_free(broker: Broker) -> None:
     partition = broker.open()
-    await partition.append(memoryview(batch(b"a"))).pending.wait()
+    await partition.append(memoryview(batch(b"a"))).pending
     assert list(broker.logs.stored()) == [partition.log_id]
 
-    await broker.logs.drop(partition.log_id).wait()
+    await broker.logs.drop(partition.log_id)
 
     assert broker.logs.find("topic", 0) is None
     assert list(broker.logs.stored()) == []
@@ -71,7 +71,7 @@ async def test_many_logs_are_forgotten_at_once_and_removed_a_few_at_a_time(broke
     partitions = [broker.open(index) for index in range(3 * manager.DROPPED_AT_A_TIME)]
     for partition in partitions:
         partition.append(batch(b"x"))
-    await broker.commit.turn().wait()
+    await broker.commit.turn()
 
     broker.logs.drop_soon([partition.log_id for partition in partitions])
 
@@ -84,39 +84,39 @@ async def test_many_logs_are_forgotten_at_once_and_removed_a_few_at_a_time(broke
 async def test_a_topic_created_again_is_not_dropped_with_its_namesake(broker: Broker) -> None:
     old = broker.open()
     new = broker.open(topic_id=UUID(int=2))
-    await broker.logs.drop(old.log_id).wait()
+    await broker.logs.drop(old.log_id)
     assert broker.logs.find("topic", 0) is new
 
 
 async def test_a_log_left_behind_can_be_dropped_unopened(broker: Broker) -> None:
     partition = broker.open()
-    await partition.append(memoryview(batch(b"a"))).pending.wait()
+    await partition.append(memoryview(batch(b"a"))).pending
     later = Broker(broker.store)
-    await later.logs.drop(partition.log_id).wait()
+    await later.logs.drop(partition.log_id)
     assert list(later.logs.stored()) == []
 
 
 async def test_logs_come_back_after_a_close(broker: Broker) -> None:
     appended = broker.open().append(memoryview(batch(b"a", b"b")))
-    await appended.pending.wait()
+    await appended.pending
     await broker.close()
     assert Broker(broker.store).open().log_end_offset == 2
 
 
 async def test_a_full_disk_fails_the_turn_of_all_and_they_go_on_afterwards(broker: Broker) -> None:
     partitions = [broker.open(i) for i in range(3)]
-    await partitions[0].append(memoryview(batch(b"a"))).pending.wait()
+    await partitions[0].append(memoryview(batch(b"a"))).pending
     broker.store.is_full = True
     appends = [p.append(memoryview(batch(b"lost"))) for p in partitions[:2]]
     for appended in appends:
         with pytest.raises(KafkaError) as raised:
-            await appended.pending.wait()
+            await appended.pending
         assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert [p.log_end_offset for p in partitions] == [1, 0, 0]
 
     broker.store.is_full = False
     again = [p.append(memoryview(batch(b"kept"))) for p in partitions]
-    await again[0].pending.wait()
+    await again[0].pending
 
     assert [p.high_watermark for p in partitions] == [2, 1, 1]
 
@@ -125,7 +125,7 @@ async def test_all_partitions_share_one_cache(broker: Broker) -> None:
     small = Broker(broker.store, cache_bytes=1000)
     one, two = small.open(0), small.open(1)
     for partition in (one, two, two, two):
-        await partition.append(memoryview(batch(b"x" * 100))).pending.wait()
+        await partition.append(memoryview(batch(b"x" * 100))).pending
     assert one.read(0, 1000, UNCOMMITTED) is None  # type: ignore[arg-type]
     assert two.read(2, 1000, UNCOMMITTED) is not None  # type: ignore[arg-type]
 
@@ -137,7 +137,7 @@ async def test_upkeep_removes_what_is_too_old_and_lets_others_work(
     partitions = [broker.open(i, retention_ms=1000) for i in range(5)]
     for partition in partitions:
         partition.append(memoryview(batch(b"a")))
-    await broker.commit.turn().wait()
+    await broker.commit.turn()
     broker.clock.advance(5000)
     turns = 0
 
@@ -162,7 +162,7 @@ async def test_a_partition_that_fails_does_not_keep_retention_from_the_others(
     partitions = [broker.open(i, retention_ms=1000) for i in range(3)]
     for partition in partitions:
         partition.append(memoryview(batch(b"a")))
-    await broker.commit.turn().wait()
+    await broker.commit.turn()
     broker.clock.advance(5000)
 
     def fail(*_: object) -> None:
@@ -170,7 +170,7 @@ async def test_a_partition_that_fails_does_not_keep_retention_from_the_others(
 
     monkeypatch.setattr(partitions[1].store, "drop_before", fail)
     await broker.logs.maintain(broker.clock.now())
-    await broker.commit.turn().wait()
+    await broker.commit.turn()
 
     assert [p.size for p in (partitions[0], partitions[2])] == [0, 0]
 
@@ -179,7 +179,7 @@ async def test_upkeep_forgets_silent_producers(broker: Broker) -> None:
     forgetful = Broker(broker.store, producer_id_expiration_ms=1000)
     partition = forgetful.open()
     partition.append(memoryview(batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0)))
-    await forgetful.commit.turn().wait()
+    await forgetful.commit.turn()
     forgetful.clock.advance(1000)
     await forgetful.logs.maintain(forgetful.clock.now())
     assert partition.producers.active() == []
@@ -191,7 +191,7 @@ async def test_upkeep_compacts_what_is_due(broker: Broker) -> None:
     partition = broker.open(compact=True, delete=False, segment_ms=10)
     for i in range(5):
         partition.append(memoryview(batch(b"%d" % i, timestamp=NOW + 100 * i)))
-    await broker.commit.turn().wait()
+    await broker.commit.turn()
     await broker.logs.clean(broker.clock.now())
     result = await partition.read_stored(0, 1 << 20, UNCOMMITTED)  # type: ignore[arg-type]
     assert (len(result.buffers), result.next_offset) == (2, 5)
@@ -200,7 +200,7 @@ async def test_upkeep_compacts_what_is_due(broker: Broker) -> None:
 async def test_upkeep_runs_by_itself_until_the_close() -> None:
     broker = Broker(Disk(), retention_check_interval_ms=1)
     partition = broker.open(retention_ms=0)
-    await partition.append(memoryview(batch(b"a", timestamp=NOW - 1))).pending.wait()
+    await partition.append(memoryview(batch(b"a", timestamp=NOW - 1))).pending
     broker.logs.start()
     async with asyncio.timeout(5):
         while partition.log_start_offset == 0:  # noqa: ASYNC110 - upkeep tells nobody when it is done
@@ -214,7 +214,7 @@ async def test_a_private_log_keeps_nothing_where_a_machine_that_stops_may_lose_i
     commit = GroupCommit(store, asyncio.get_running_loop())
     logs = Logs(store, commit, ManualClock(NOW))
     private = logs.open_private(LogId(TOPIC, 0), "private", 0, TopicConfig())
-    await private.append(memoryview(batch(b"x" * 100_000)), origin=Origin.OWNER).pending.wait()
+    await private.append(memoryview(batch(b"x" * 100_000)), origin=Origin.OWNER).pending
 
     assert list(store.values.logs()) == []
     await logs.close()

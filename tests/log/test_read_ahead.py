@@ -11,9 +11,9 @@ from kompat.config.topic import TopicConfig
 from kompat.errors import KafkaError
 from kompat.log.commit import GroupCommit
 from kompat.log.manager import Logs, LogSettings
-from kompat.log.memory import MemoryStore
 from kompat.log.partition import Partition
 from kompat.log.read_ahead import ENDS, LARGEST, Found, ReadAhead
+from kompat.log.storage.memory import MemoryStore
 from kompat.protocol.batch import split_batches
 from kompat.types import LogId, Offset
 from tests.log.support import NOW, UNCOMMITTED, batch
@@ -134,7 +134,7 @@ async def test_a_consumer_far_behind_gets_every_batch_once_and_most_of_them_at_o
     partition = logs.open(LOG, "topic", 0, TopicConfig())
     for number in range(200):
         partition.append(memoryview(batch(b"%d" % number)))
-    await commit.turn().wait()
+    await commit.turn()
 
     written = (await partition.read_stored(Offset(0), 1 << 20, UNCOMMITTED)).buffers
     every = [bytes(each) for buffer in written for each in split_batches(memoryview(buffer))]

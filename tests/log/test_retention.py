@@ -22,13 +22,13 @@ def filled(count: int, **config: Any) -> Log:
 
 
 def retain(log: Log) -> int:
-    count = log.partition.enforce_retention(log.clock.now())
+    count = log.partition.upkeep.enforce_retention(log.clock.now())
     log.commit.end_turn()
     return count
 
 
 def bases(log: Log) -> list[int]:
-    return [s.base_offset for s in log.partition.segments.all()]
+    return [s.base_offset for s in log.partition.state.segments.all()]
 
 
 # -- roll --------------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_what_is_not_committed_stays() -> None:
     log = filled(2, retention_ms=1)
     log.stage(batch(b"x" * 100))
     log.clock.advance(DAY)
-    assert log.partition.enforce_retention(log.clock.now()) == 2
+    assert log.partition.upkeep.enforce_retention(log.clock.now()) == 2
     log.commit.end_turn()
     assert (log.partition.log_start_offset, log.partition.high_watermark) == (2, 3)
 

@@ -15,11 +15,11 @@ from kompat.cluster.requests import ConfigChange, ConfigOp
 from kompat.cluster.state import Resource, ResourceType
 from kompat.config.load import load
 from kompat.errors import ErrorCode, KafkaError
-from kompat.extensions import queue_statistics
-from kompat.extensions.priority_index import PriorityIndex
+from kompat.extensions.priority.index import PriorityIndex
+from kompat.extensions.queues import statistics as queue_statistics
 from kompat.groups.machine.messages import CommitRequest, CommittedPartition, CommittedTopic
 from kompat.handlers import APIS
-from kompat.handlers.services import Services
+from kompat.handlers.support.services import Services
 from kompat.metrics import exposition
 from kompat.metrics.exposition import Exposition
 from kompat.metrics.page import Page
@@ -55,9 +55,9 @@ async def scraped(services: Services, page: Exposition | None = None) -> Samples
 
 
 async def ask(services: Services, request: Any, version: int) -> None:
-    dispatcher = Dispatcher(APIS, services, None, services.meters)
+    dispatcher = Dispatcher(APIS, services, services.meters)
     answer = dispatcher.dispatch(CLIENT, memoryview(bytearray(wire.request_frame(request, version)[4:])))
-    while isinstance(answer, Exchange) and not answer.is_settled:  # noqa: ASYNC110
+    while isinstance(answer, Exchange) and not answer.is_done:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
 
 
@@ -134,7 +134,7 @@ async def test_series_beyond_the_limit_are_left_out_and_told(services: Services)
 
     text = (await Exposition(services, most_series=2).render()).decode()
 
-    assert 'kompat_metrics_left_out{metric="kompat_group_lag"} 1' in text.splitlines()
+    assert 'kompat_metrics_omitted_series{metric="kompat_group_lag"} 1' in text.splitlines()
     assert sum(line.startswith("kompat_group_offset{") for line in text.splitlines()) == 2
 
 
@@ -182,7 +182,7 @@ async def send(services: Services, *classes: int | None) -> None:
         headers = () if class_ is None else (("kompat-priority", str(class_).encode()),)
         batch = build_batch([Record(0, services.clock.now(), None, b"x", headers)])
         appended = services.logs.find(TOPIC, 0).append(memoryview(batch))  # type: ignore[union-attr]
-        await appended.pending.wait()
+        await appended.pending
 
 
 async def test_the_depth_of_a_queue_is_told_by_class(services: Services) -> None:
@@ -237,5 +237,5 @@ async def test_a_store_that_cannot_be_read_leaves_the_rest_of_the_page(
     monkeypatch.setattr(PriorityIndex, "find", damaged)
     found = await scraped(services)
 
-    assert found["kompat_metrics_left_out"] == {("kompat_queue_depth",): 1}
+    assert found["kompat_metrics_omitted_series"] == {("kompat_queue_depth",): 1}
     assert found["kompat_queue_records"]["workers", TOPIC, "in_flight"] == 1

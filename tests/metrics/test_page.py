@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from kompat.meters import LATENCIES, MOST_TOPICS, OTHER, Histogram, Meters
+from kompat.common.meters import LATENCIES, MOST_TOPICS, OTHER, Histogram, Meters
 from kompat.metrics.catalogue import METRICS, markdown
 from kompat.metrics.page import Page
 
@@ -59,7 +59,7 @@ def test_more_series_than_there_may_be_are_left_out_and_counted() -> None:
 
     found = parsed(page)
     assert len(found["kompat_topic_log_bytes"]) == 3
-    assert found["kompat_metrics_left_out"] == [({"metric": "kompat_topic_log_bytes"}, 2)]
+    assert found["kompat_metrics_omitted_series"] == [({"metric": "kompat_topic_log_bytes"}, 2)]
 
 
 def test_a_metric_that_is_not_in_the_catalogue_cannot_be_told() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from kompat.broker import Broker
 from kompat.config.load import load
-from kompat.extensions import queue_statistics
-from kompat.handlers.services import Services
+from kompat.extensions.queues import statistics as queue_statistics
+from kompat.handlers.support.services import Services
 from kompat.metrics.page import Page
 from kompat.metrics.queues import Queues
 from kompat.protocol.records import Record, build_batch
@@ -36,7 +36,7 @@ async def send(services: Services, classes: list[int]) -> None:
     now = services.clock.now()
     records = [Record(at, now, None, b"x", (("kompat-priority", b"%d" % each),)) for at, each in enumerate(classes)]
     appended = services.logs.find(TOPIC, 0).append(memoryview(build_batch(records)))  # type: ignore[union-attr]
-    await appended.pending.wait()
+    await appended.pending
 
 
 def told(queues: Queues) -> dict[str, Counter[int]]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Generator
+from pathlib import Path
 from random import Random
 from struct import pack
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from kompat.errors import ProtocolError
 from kompat.protocol import messages
+from kompat.protocol.api_keys import ApiKey
 from kompat.protocol.codec import (
     decode_request,
     decode_request_header,
@@ -21,20 +23,20 @@ from kompat.protocol.codec import (
     frame_response,
     is_flexible,
 )
-from kompat.protocol.messages import API_NAMES
 from kompat.protocol.messages.encoder import Encoder
 from kompat.protocol.wire import write_uvarint
 from tests.protocol.samples import SERVED, kafka_python, message, mutated
 
-MESSAGES = [f"{API_NAMES[key]}{kind}" for key in SERVED for kind in ("Request", "Response")]
+MESSAGES = [f"{key.name}{kind}" for key in SERVED for kind in ("Request", "Response")]
 REFERENCE = kafka_python()
 seeds = st.integers(0, 2**32)
 MANY = 1_000_000
+DEFINITIONS = Path(messages.__file__).with_name("definitions")
 
 
 def versions_of(made: Any) -> range:
-    low, high = SERVED[made.SCHEMA.api_key]
-    return range(low, high + 1)
+    served = SERVED[made.SCHEMA.api_key]
+    return range(served.low, served.high + 1)
 
 
 def encode(made: Any, version: int, value: Any) -> bytes:
@@ -124,11 +126,7 @@ def test_the_bytes_are_those_of_kafka_python(name: str) -> None:
 def test_only_what_kafka_python_lacks_is_defined_here() -> None:
     ours = {name for name in MESSAGES if name not in REFERENCE}
 
-    assert {SERVED.get(messages.message_class(name).SCHEMA.api_key) is not None for name in ours} == {True}
-    assert {messages.message_class(name).SCHEMA.api_key for name in ours} == {
-        *(68, 69, 71, 72, 76, 77, 78, 79),
-        *(88, 89, 90, 91, 92),
-    }
+    assert {path.stem for path in DEFINITIONS.glob("*.json")} == ours
 
 
 @settings(max_examples=25, deadline=None)
@@ -147,7 +145,7 @@ def test_damaged_requests_are_refused_or_understood_and_nothing_else(seed: int) 
 
 @settings(max_examples=60, deadline=None)
 @given(body=st.binary(max_size=300), key=st.sampled_from(sorted(SERVED)))
-def test_random_bytes_are_refused_or_understood_and_nothing_else(body: bytes, key: int) -> None:
+def test_random_bytes_are_refused_or_understood_and_nothing_else(body: bytes, key: ApiKey) -> None:
     made = messages.classes(key)[0]
     for version in versions_of(made):
         try:
@@ -172,12 +170,12 @@ def test_random_bytes_are_refused_or_understood_and_nothing_else(body: bytes, ke
     ],
 )
 def test_lengths_that_lie_are_refused_at_once(version: int, body: bytes) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
 
     with pytest.raises(ProtocolError):
         decode_request(messages.MetadataRequest, version, memoryview(body))
 
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 def test_many_small_tag_sections_take_time_in_proportion() -> None:
@@ -191,11 +189,11 @@ def test_many_small_tag_sections_take_time_in_proportion() -> None:
         head.append(value)
     body = bytes(head) + topic * count + b"\x01\x00\x00"
 
-    began = time.perf_counter()
+    began = time.thread_time()
     request = decode_request(messages.MetadataRequest, 12, memoryview(body))
 
     assert len(request.topics) == count
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2
 
 
 # -- headers ---------------------------------------------------------------------------------------------------------

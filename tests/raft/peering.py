@@ -40,8 +40,7 @@ class Broker:
         self.heard: list[tuple[NodeId, bytes, bytes, list[bytes]]] = []
         self.heartbeats: list[tuple[NodeId, bytes]] = []
         self.events: list[tuple[str, NodeId]] = []
-        self.peers.on_raft = self._on_raft
-        self.peers.on_heartbeats = lambda node, blob: self.heartbeats.append((node, bytes(blob)))
+        self.peers.receive_raft(self._on_raft, lambda node, blob: self.heartbeats.append((node, bytes(blob))))
         self.peers.on_up = lambda node: self.events.append(("up", node))
         self.peers.on_down = lambda node: self.events.append(("down", node))
 

@@ -16,8 +16,7 @@ from kompat.raft.engine import (
     fresh_state,
     open_group,
 )
-
-from .simulation.disk import Applied, Disk
+from tests.raft.stored import Applied, EngineLog
 
 Filter = Callable[[Message], bool]
 
@@ -25,7 +24,7 @@ Filter = Callable[[Message], bool]
 @dataclass
 class Replica:
     group: RaftGroup
-    disk: Disk
+    disk: EngineLog
     readies: list[Ready] = field(default_factory=list)
 
     def payloads(self) -> list[bytes]:
@@ -48,12 +47,11 @@ class Cluster:
         return self.replicas[node].group
 
     def start(self, node: int, state: GroupState = EMPTY_STATE) -> None:
-        self.replicas[node] = Replica(open_group(node, state, seed=1, settings=self._settings), Disk(state))
+        self.replicas[node] = Replica(open_group(node, state, seed=1, settings=self._settings), EngineLog(state))
 
     def restart(self, node: int) -> None:
         disk = self.replicas[node].disk
-        disk.crash()
-        group = open_group(node, disk.synced.state(), seed=1, settings=self._settings)
+        group = open_group(node, disk.now.state(), seed=1, settings=self._settings)
         self.replicas[node] = Replica(group, disk)
 
     def elect(self, node: int) -> None:
@@ -92,7 +90,6 @@ class Cluster:
             replica.readies.append(ready)
             messages.extend(ready.messages)
             replica.disk.write(ready)
-            replica.disk.sync()
             replica.group.persisted(ready.number)
             messages.extend(ready.messages_after_persist)
             self._apply(replica, ready)
@@ -111,4 +108,3 @@ class Cluster:
             replica.group.applied(ready.committed_to)
         if members:
             replica.disk.write(Applied(ready.committed_to, members, compacts=False))
-            replica.disk.sync()

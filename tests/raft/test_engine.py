@@ -15,8 +15,7 @@ from kompat.raft.engine import (
     fresh_state,
     open_group,
 )
-
-from .support import Cluster
+from tests.raft.support import Cluster
 
 
 def test_ticks_without_a_leader_bring_an_election() -> None:

@@ -16,8 +16,7 @@ from kompat.raft.engine import (
     Settings,
     describe_message,
 )
-
-from .support import Cluster
+from tests.raft.support import Cluster
 
 
 def a_cluster_with_entries(count: int = 5, settings: Settings | None = None) -> Cluster:
@@ -238,7 +237,7 @@ def test_a_cache_can_be_trimmed() -> None:
 
 def test_a_peer_that_lost_the_end_of_its_log_catches_up_when_the_leader_asks_anew() -> None:
     cluster = a_cluster_with_entries()
-    image = cluster.replicas[3].disk.synced
+    image = cluster.replicas[3].disk.now
     image.cut(4)
     cluster.restart(3)
     with pytest.raises(MessageRefused, match="lost"):

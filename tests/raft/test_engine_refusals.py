@@ -21,8 +21,7 @@ from kompat.raft.engine import (
     fresh_state,
     open_group,
 )
-
-from .support import Cluster
+from tests.raft.support import Cluster
 
 
 def a_leader_and_its_append() -> tuple[Cluster, Message]:
@@ -57,6 +56,7 @@ def test_a_header_is_read_without_a_group() -> None:
     [
         b"\xff\xff\xff",
         b"not protobuf at all",
+        varint(19 << 3 | 3) * 1_000_000,  # groups in groups: whoever reads them by recursion runs out of stack
         a_header(kind=MessageKind.APPEND, to=3, sender=1, term=2),  # to somebody else
         a_header(kind=MessageKind.APPEND, to=2, sender=2, term=2),  # from itself
         a_header(kind=MessageKind.APPEND, to=2, sender=1),  # without a term
@@ -64,6 +64,7 @@ def test_a_header_is_read_without_a_group() -> None:
         a_header(kind=2, to=2, sender=3, term=2),  # a forwarded proposal
         a_header(kind=0, to=2, sender=3, term=2),  # "campaign!"
         a_header(kind=13, to=2, sender=3, term=2),  # "lead!"
+        a_header(kind=99, to=2, sender=3, term=2),  # of no kind
         a_header(kind=MessageKind.HEARTBEAT, to=2, sender=1, term=2, commit=99),
         a_header(kind=MessageKind.HEARTBEAT, to=2, sender=1, term=1 << 63),
         a_header(kind=MessageKind.SNAPSHOT, to=2, sender=1, term=2),
@@ -76,6 +77,15 @@ def test_what_no_correct_peer_sends_is_refused(header: bytes) -> None:
         cluster[2].step(header, [])
     cluster[2].step(append.header, append.payloads)  # and the group lives on
     assert cluster[2].ready() is not None
+
+
+def test_an_entry_of_an_unknown_kind_is_refused() -> None:
+    cluster, append = a_leader_and_its_append()
+    entry = varint(1 << 3) + varint(7) + varint(2 << 3) + varint(2) + varint(3 << 3) + varint(2)
+    header = a_header(kind=MessageKind.APPEND, to=2, sender=1, term=2, log_term=2, index=1)
+    with pytest.raises(MessageRefused, match="change of members"):
+        cluster[2].step(header + varint(7 << 3 | 2) + varint(len(entry)) + entry, [b"x"])
+    cluster[2].step(append.header, append.payloads)
 
 
 def test_an_acknowledgement_beyond_the_log_is_refused() -> None:

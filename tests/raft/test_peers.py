@@ -83,7 +83,9 @@ async def test_payloads_arrive_whole_as_slices_of_one_frame(size: int) -> None:
     payload = bytes(range(256)) * (size // 256)
     got: list[tuple[memoryview, list[memoryview]]] = []
     async with two_brokers() as (one, two):
-        two.peers.on_raft = lambda node, group, header, payloads: got.append((header, payloads))
+        two.peers.receive_raft(
+            lambda node, group, header, payloads: got.append((header, payloads)), lambda node, blob: None
+        )
         assert one.peers.send_raft(TWO, b"group", b"header", [payload, memoryview(payload)[:1000]])
         await until(lambda: bool(got))
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kompat.security.acls import (
-    ANYBODY,
+    ANY_PRINCIPAL,
     ANYTHING,
     Acl,
     AclFilter,
@@ -34,7 +34,7 @@ acls = st.builds(
     kind=st.sampled_from(KINDS),
     name=st.sampled_from(NAMES),
     pattern=st.sampled_from([Pattern.LITERAL, Pattern.PREFIXED]),
-    principal=st.sampled_from([*PEOPLE, ANYBODY]),
+    principal=st.sampled_from([*PEOPLE, ANY_PRINCIPAL]),
     host=st.sampled_from([*HOSTS, ANYTHING]),
     operation=st.sampled_from(OPERATIONS),
     permission=st.sampled_from([Permission.ALLOW, Permission.DENY]),
@@ -66,7 +66,7 @@ def _speaks_of(acl: Acl, principal: str, host: str, operation: Operation) -> boo
     operations = {operation, Operation.ALL}
     if acl.permission is Permission.ALLOW:
         operations |= IMPLIED.get(operation, set())
-    return acl.principal in (principal, ANYBODY) and acl.host in (host, ANYTHING) and acl.operation in operations
+    return acl.principal in (principal, ANY_PRINCIPAL) and acl.host in (host, ANYTHING) and acl.operation in operations
 
 
 def _read_plainly(

@@ -26,6 +26,8 @@ SUBJECT = "CN=kafka1,OU=SME,O=mycp,L=Fulton,ST=MD,C=US"
         ("/O=Acme, Inc./OU=Data+UID=a1/CN=alice", "CN=alice,OU=Data+UID=a1,O=Acme\\, Inc."),
         ("/DC=org/DC=example/CN=Zoë <z>", "CN=Zoë \\<z\\>,DC=example,DC=org"),
         ("/CN=#1", "CN=\\#1"),
+        ("/CN=a=b#c", "CN=a\\=b\\#c"),
+        ("/CN=  a  ", "CN=\\ \\ a\\ \\ "),
         # As the same certificates' getSubjectX500Principal().getName() has it.
         ("/CN=a/emailAddress=a@b.c", "1.2.840.113549.1.9.1=#16056140622e63,CN=a"),
     ],
@@ -34,6 +36,12 @@ def test_a_subject_is_written_as_java_writes_it(tmp_path: Path, asked: str, writ
     files = Authority(tmp_path).files("somebody", asked)
 
     assert subject(ssl.PEM_cert_to_DER_cert(Path(files.certificate).read_text())) == written
+
+
+@pytest.mark.parametrize("data", [b"", b"0", b"not a certificate", b"0\x82\xff\xff" + b"0" * 64])
+def test_what_is_no_certificate_is_refused(data: bytes) -> None:
+    with pytest.raises(KafkaError, match="cannot be read"):
+        subject(data)
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,12 @@ from hypothesis import strategies as st
 from kompat.errors import ErrorCode
 from kompat.security.failure import SaslFailure
 from kompat.security.scram import (
-    SALT_BYTES,
     Conversation,
     Credential,
     Mechanism,
-    Shape,
     credential,
     matches,
     salted,
-    shape_of,
-    stand_in,
 )
 from tests.security.scram_client import ScramClient
 
@@ -169,36 +165,6 @@ def test_a_proof_does_not_serve_twice() -> None:
 def test_a_message_that_no_login_needs_is_refused_before_it_is_read() -> None:
     with pytest.raises(SaslFailure):
         conversation(SHA_256, "pw").respond(b"n,,n=" + b"a" * 9000 + b",r=abc")
-
-
-@pytest.mark.parametrize("mechanism", Mechanism)
-def test_a_stand_in_looks_like_a_credential_and_fits_no_password(mechanism: Mechanism) -> None:
-    found = stand_in(mechanism, b"secret of the process", "nobody")
-
-    assert found == stand_in(mechanism, b"secret of the process", "nobody")
-    assert found.salt != stand_in(mechanism, b"secret of the process", "somebody").salt
-    assert found.iterations == 4096
-    assert len(found.salt) == SALT_BYTES
-    assert not matches(mechanism, found, "")
-
-
-@pytest.mark.parametrize("known", [Credential(b"x" * 26, b"", b"", 8192), Credential(bytes(64), b"", b"", 16384)])
-def test_a_stand_in_has_the_shape_of_those_that_exist(known: Credential) -> None:
-    found = [stand_in(SHA_256, b"secret", f"user-{number}", [shape_of(known)]) for number in range(20)]
-
-    assert {shape_of(each) for each in found} == {shape_of(known)}
-    assert len({each.salt for each in found}) == 20
-
-
-def test_stand_ins_have_all_shapes_that_there_are_and_keep_theirs() -> None:
-    few, more = [Shape(24, False, 4096), Shape(26, True, 8192)], [Shape(64, False, 4096)]
-    names = [f"user-{number}" for number in range(50)]
-
-    before = {name: stand_in(SHA_256, b"secret", name, few) for name in names}
-    after = {name: stand_in(SHA_256, b"secret", name, few + more) for name in names}
-
-    assert {shape_of(each) for each in before.values()} == set(few)
-    assert all(after[name] == before[name] or shape_of(after[name]) in more for name in names)
 
 
 @pytest.mark.parametrize("mechanism", Mechanism)

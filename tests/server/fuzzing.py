@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from kompat.protocol.api_keys import ApiKey
 from kompat.protocol.codec import is_flexible
 from kompat.protocol.messages import classes
 from kompat.protocol.messages.encoder import Encoder
@@ -44,12 +45,12 @@ def frame(key: int, version: int, correlation_id: int, body: bytes) -> bytes:
 
 
 def probe() -> bytes:
-    return frame(18, 0, PROBE, b"")
+    return frame(ApiKey.ApiVersions, 0, PROBE, b"")
 
 
 def wild_request(random: Random, key: int, version: int, topic_id: UUID) -> bytes:
     """A request as its schema has it, with values that make no sense."""
-    schema = classes(key)[0].SCHEMA
+    schema = classes(ApiKey(key))[0].SCHEMA
     out = bytearray()
     writer = Encoder(version, flexible=version in schema.flexible).struct(schema.struct)
     writer(out, _struct(random, schema.struct, version, topic_id))

@@ -11,13 +11,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from kompat.errors import KafkaError
-from kompat.handlers.base import Api, Context, Versions
-from kompat.handlers.services import Services
+from kompat.handlers.support.base import Api, Context, Handler
+from kompat.handlers.support.services import Services
+from kompat.protocol.api_keys import ApiKey
 from kompat.server.dispatch import Dispatcher
 from kompat.server.limits import Limits
 from kompat.server.listener import Listener
 
-PLAIN = 0  # an API key whose versions up to 8 have plain headers, as made-up APIs here do
+PLAIN = ApiKey.Produce  # an API key whose versions up to 8 have plain headers, as made-up APIs here do
 ERROR = 1_000_000
 _NOTHING = SimpleNamespace(is_enabled=False)
 NO_SERVICES = cast("Services", SimpleNamespace(quotas=_NOTHING, authorizer=_NOTHING))
@@ -51,18 +52,8 @@ def failure(_: Ask, error: KafkaError) -> Tell:
 
 def api(
     handle: Callable[[Context, Ask], Any], *, key: int = PLAIN, decode: Callable[[int, memoryview], Ask] = decode
-) -> Api[Ask, Tell]:
-    return Api(
-        key=key,
-        name="Ask",
-        versions=Versions(3, 8),
-        request=Ask,
-        response=Tell,
-        handle=handle,
-        failure=failure,
-        decode=decode,
-        encode=encode,
-    )
+) -> Api:
+    return Api(ApiKey(key), 3, 8, handler=Handler(Ask, Tell, handle, failure, decode=decode, encode=encode))
 
 
 def echo(_: Context, ask: Ask) -> Tell:
@@ -137,7 +128,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(*apis: Api[Any, Any], limits: Limits | None = None, quotas: Any = _NOTHING) -> AsyncIterator[Server]:
+async def serving(*apis: Api, limits: Limits | None = None, quotas: Any = _NOTHING) -> AsyncIterator[Server]:
     services = cast("Services", SimpleNamespace(quotas=quotas, authorizer=_NOTHING))
     counted = None if quotas is _NOTHING else quotas
     listener = Listener(Dispatcher(apis, services), limits or Limits(), quotas=counted)

@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from kompat.handlers import fetch, share_fetch
-from kompat.handlers.base import Context
-from kompat.handlers.later import Later
-from kompat.server.connection import LONG_POLL_KEYS, REQUESTS_A_TURN, Connection
+from kompat.common.promise import Promise
+from kompat.common.slices import SLICE_SECONDS
+from kompat.handlers.support.base import Context
+from kompat.protocol.api_keys import ApiKey
+from kompat.server.connection import REQUESTS_A_TURN, Connection
 from kompat.server.limits import Limits
-from kompat.slices import SLICE_SECONDS
 from tests.server.support import Ask, Tell, api, echo, framed, request, serving, until
 
 
@@ -17,16 +17,16 @@ class Held:
     """A handler whose answers wait until they are let go, by number."""
 
     def __init__(self) -> None:
-        self.laters: dict[int, Later[Tell]] = {}
+        self.laters: dict[int, Promise[Tell]] = {}
         self.texts: dict[int, bytes] = {}
 
-    def __call__(self, _: Context, ask: Ask) -> Later[Tell]:
+    def __call__(self, _: Context, ask: Ask) -> Promise[Tell]:
         self.texts[ask.number] = ask.text
-        self.laters[ask.number] = Later()
+        self.laters[ask.number] = Promise()
         return self.laters[ask.number]
 
     def release(self, number: int) -> None:
-        self.laters[number].set_result(Tell(self.texts[number]))
+        self.laters[number].resolve(Tell(self.texts[number]))
 
 
 async def test_an_answer_at_once() -> None:
@@ -104,7 +104,7 @@ async def test_requests_are_worked_on_while_an_earlier_one_waits() -> None:
 async def test_an_answer_at_once_waits_behind_a_slow_one() -> None:
     held = Held()
 
-    def either(ctx: Context, ask: Ask) -> Tell | Later[Tell]:
+    def either(ctx: Context, ask: Ask) -> Tell | Promise[Tell]:
         return held(ctx, ask) if ask.number == 0 else Tell(ask.text)
 
     async with serving(api(either)) as server:
@@ -296,7 +296,7 @@ async def test_answers_that_wait_for_their_turn_count_as_bytes_under_way() -> No
         client = await server.connect()
         client.send(b"".join(request(number, number=number) for number in range(5)))
         await until(lambda: len(held.laters) == 5)
-        held.laters[4].set_result(Tell(bytes(200_000)))
+        held.laters[4].resolve(Tell(bytes(200_000)))
         client.send(request(5, number=5))
         await asyncio.sleep(0.05)
         assert 5 not in held.laters
@@ -330,7 +330,7 @@ async def test_reading_stops_everywhere_while_all_connections_together_have_too_
         assert server.listener.budget.used == 0
 
 
-class Poll(Later[Tell]):
+class Poll(Promise[Tell]):
     def __init__(self) -> None:
         super().__init__()
         self.is_cancelled = False
@@ -339,19 +339,15 @@ class Poll(Later[Tell]):
         self.is_cancelled = True
 
 
-class EndlessPoll(Later[Tell]):
-    """Answers when it is told to hurry, and never by itself."""
+class EndlessPoll(Promise[Tell]):
+    """Answers when it is told to complete_now, and never by itself."""
 
-    def hurry(self) -> None:
-        self.set_result(Tell(b"nothing yet"))
-
-
-def test_long_polls_are_known_by_their_keys() -> None:
-    assert set(LONG_POLL_KEYS) == {fetch.API.key, share_fetch.API.key}
+    def complete_now(self) -> None:
+        self.resolve(Tell(b"nothing yet"))
 
 
 async def test_a_long_poll_ends_when_another_request_waits_behind_it() -> None:
-    key = fetch.API.key
+    key = ApiKey.Fetch
     polls: list[EndlessPoll] = []
 
     def poll(_: Context, ask: Ask) -> EndlessPoll:
@@ -376,7 +372,7 @@ async def test_a_long_poll_ends_when_another_request_waits_behind_it() -> None:
         ]
 
 
-CHANGE, LOOK = 19, 3  # CreateTopics and Metadata
+CHANGE, LOOK = ApiKey.CreateTopics, ApiKey.Metadata
 
 
 async def test_a_request_begins_when_those_before_it_have_been_answered() -> None:
@@ -415,11 +411,11 @@ async def test_a_request_begins_when_those_before_it_have_been_answered() -> Non
 
 async def test_nothing_passes_a_produce_that_is_not_in_the_log_yet_nor_looks_at_one_that_is_not_committed() -> None:
     begun: list[int] = []
-    committed: dict[int, Later[Tell]] = {}
+    committed: dict[int, Promise[Tell]] = {}
 
-    def produce(_: Context, ask: Ask) -> Later[Tell]:
+    def produce(_: Context, ask: Ask) -> Promise[Tell]:
         begun.append(ask.number)
-        committed[ask.number] = Later()
+        committed[ask.number] = Promise()
         return committed[ask.number]
 
     async def transactional(ctx: Context, ask: Ask) -> Tell:
@@ -441,9 +437,9 @@ async def test_nothing_passes_a_produce_that_is_not_in_the_log_yet_nor_looks_at_
         client.send(request(4, number=4, key=LOOK) + request(5, number=5))
         for number, known in ((2, [0, 1, 2]), (0, [0, 1, 2]), (1, [0, 1, 2, 3]), (3, [0, 1, 2, 3, 4, 5])):
             await until(lambda n=number: n in committed)  # type: ignore[misc]
-            committed[number].set_result(Tell(b""))
+            committed[number].resolve(Tell(b""))
             await until(lambda k=known: begun == k)  # type: ignore[misc]
-        committed[5].set_result(Tell(b""))
+        committed[5].resolve(Tell(b""))
 
         assert [(await client.receive())[0] for _ in range(6)] == list(range(6))
 
@@ -550,12 +546,12 @@ async def test_a_client_with_costly_requests_has_as_much_time_as_the_others_and_
 async def test_answers_that_become_ready_do_not_give_their_client_further_turns() -> None:
     """Each of them makes room; what waits behind them begins in the client's own turns all the same."""
     order: list[int] = []
-    waiting: list[Later[Tell]] = []
+    waiting: list[Promise[Tell]] = []
 
-    def work(_: Context, ask: Ask) -> Tell | Later[Tell]:
+    def work(_: Context, ask: Ask) -> Tell | Promise[Tell]:
         order.append(ask.number)
         if ask.number == 0:
-            waiting.append(Later())
+            waiting.append(Promise())
             return waiting[-1]
         if ask.number == 1:
             time.sleep(2 * SLICE_SECONDS)
@@ -569,7 +565,7 @@ async def test_answers_that_become_ready_do_not_give_their_client_further_turns(
         await until(lambda: 1 in order)
         modest.send(request(1, number=2))
         for each in waiting:
-            each.set_result(Tell(b""))
+            each.resolve(Tell(b""))
         await modest.receive()
         for number in range(40):
             assert (await greedy.receive())[0] == number

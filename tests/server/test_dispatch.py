@@ -4,9 +4,11 @@ import struct
 
 import pytest
 
+from kompat.common.promise import Promise
 from kompat.errors import ErrorCode, KafkaError, ProtocolError, StorageError
-from kompat.handlers.base import Context
-from kompat.handlers.later import Later
+from kompat.handlers import BY_KEY
+from kompat.handlers.support.base import Context
+from kompat.protocol.api_keys import ApiKey
 from kompat.server.dispatch import Client, Dispatcher, Exchange
 from tests.server.support import NO_SERVICES, Ask, Tell, api, decode, echo, request, serving
 
@@ -17,7 +19,7 @@ def answered(data: bytes, *apis: object) -> tuple[int, int, bytes] | None:
     """Correlation id, error code and text of the answer; None where the connection is to be closed."""
     dispatcher = Dispatcher(apis, NO_SERVICES)  # type: ignore[arg-type]
     result = dispatcher.dispatch(CLIENT, memoryview(bytearray(data))[4:])
-    answer = result.answer if isinstance(result, Exchange) else result
+    answer = result.result() if isinstance(result, Exchange) else result
     if answer is None:
         return None
     frame = b"".join(answer)
@@ -39,6 +41,19 @@ def test_an_unknown_key_is_answered() -> None:
 
 def test_a_version_above_those_served_is_answered_in_the_highest_there_is() -> None:
     assert answered(request(7, version=99), api(echo)) == (7, ErrorCode.UNSUPPORTED_VERSION, b"")
+
+
+@pytest.mark.parametrize(("key", "level"), [(ApiKey.ApiVersions, logging.DEBUG), (ApiKey.Metadata, logging.WARNING)])
+def test_clients_that_ask_for_versions_in_a_newer_version_are_not_warned_of(
+    caplog: pytest.LogCaptureFixture, key: ApiKey, level: int
+) -> None:
+    """Those of Kafka 4.4 do so with every connection."""
+    frame = struct.pack(">hhih", key, BY_KEY[key].versions.high + 1, 7, -1) + bytes(1)
+    with caplog.at_level(logging.DEBUG):
+        Dispatcher([BY_KEY[key]], NO_SERVICES).dispatch(CLIENT, memoryview(bytearray(frame)))
+
+    [told] = [record for record in caplog.records if "not served" in record.message]
+    assert told.levelno == level
 
 
 def test_an_error_with_a_code_is_answered_with_it() -> None:
@@ -64,7 +79,7 @@ def test_a_bug_is_answered_and_logged_once_with_who_asked_what(caplog: pytest.Lo
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], ZeroDivisionError)
     facts = vars(record)
-    assert facts["api"] == "Ask"
+    assert facts["api"] == "Produce"
     assert facts["version"] == 3
     assert facts["correlation_id"] == 7
     assert facts["client_id"] == "test"
@@ -72,8 +87,8 @@ def test_a_bug_is_answered_and_logged_once_with_who_asked_what(caplog: pytest.Lo
 
 
 def test_a_bug_in_an_answer_that_comes_later_is_answered_too() -> None:
-    later: Later[Tell] = Later()
-    later.set_exception(ZeroDivisionError())
+    later: Promise[Tell] = Promise()
+    later.fail(ZeroDivisionError())
 
     assert answered(request(7), api(lambda _, ask: later)) == (7, ErrorCode.UNKNOWN_SERVER_ERROR, b"")
 
@@ -100,7 +115,7 @@ def test_what_cannot_be_answered_closes_the_connection(caplog: pytest.LogCapture
         raise KeyError("a bug on top")
 
     broken = api(lambda _, ask: Tell(b"", error_code=10**9))
-    object.__setattr__(broken, "failure", no_failure)
+    object.__setattr__(broken.handler, "failure", no_failure)
 
     assert answered(request(7), broken) is None
     assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.ERROR]
@@ -114,7 +129,7 @@ def test_an_error_that_nobody_expects_an_answer_to_closes_the_connection() -> No
         return Unacknowledged(**vars(decode(version, body)))
 
     failing = raising(KafkaError(ErrorCode.INVALID_RECORD))
-    object.__setattr__(failing, "decode", read)
+    object.__setattr__(failing.handler, "decode", read)
 
     assert answered(request(7), failing) is None
 
@@ -153,5 +168,5 @@ async def test_the_answer_of_a_coroutine_is_there_in_the_turn_in_which_the_corou
     awaited.set_result(None)
     await asyncio.sleep(0)
 
-    assert exchange.is_settled
-    assert exchange.answer
+    assert exchange.is_done
+    assert exchange.result()

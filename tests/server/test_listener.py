@@ -3,17 +3,17 @@ import socket
 
 import pytest
 
-from kompat.handlers.base import Context
-from kompat.handlers.later import Later
+from kompat.common.promise import Promise
+from kompat.handlers.support.base import Context
 from kompat.server.limits import Limits
 from tests.server.support import Ask, RawClient, Tell, api, echo, request, serving, until
 
 
-class LongPoll(Later[Tell]):
-    """Waits for something that never happens, unless it is told to hurry."""
+class LongPoll(Promise[Tell]):
+    """Waits for something that never happens, unless it is told to complete_now."""
 
-    def hurry(self) -> None:
-        self.set_result(Tell(b"nothing yet"))
+    def complete_now(self) -> None:
+        self.resolve(Tell(b"nothing yet"))
 
 
 async def test_many_connections_at_once() -> None:
@@ -79,7 +79,7 @@ async def test_a_handler_learns_who_asks_and_which_address_was_dialled() -> None
 
 
 async def test_draining_answers_what_is_under_way_and_takes_nothing_new() -> None:
-    later: Later[Tell] = Later()
+    later: Promise[Tell] = Promise()
     async with serving(api(lambda _, ask: later)) as server:
         client = await server.connect()
         client.send(request(1))
@@ -89,7 +89,7 @@ async def test_draining_answers_what_is_under_way_and_takes_nothing_new() -> Non
         await asyncio.sleep(0.02)
         with pytest.raises(ConnectionError):
             await server.connect()
-        later.set_result(Tell(b"done"))
+        later.resolve(Tell(b"done"))
 
         assert await client.receive() == (1, 0, b"done")
         assert await client.is_closed()
@@ -120,7 +120,7 @@ async def test_draining_closes_idle_connections_at_once() -> None:
 
 
 async def test_draining_cuts_off_what_does_not_end() -> None:
-    async with serving(api(lambda _, ask: Later())) as server:
+    async with serving(api(lambda _, ask: Promise())) as server:
         client = await server.connect()
         client.send(request(1))
         await until(lambda: server.listener.budget.used > 0)

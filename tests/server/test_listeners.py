@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kompat.broker import Broker, limits
+from kompat.broker import Broker
 from kompat.config.load import load
-from kompat.log.rocks import RocksStore
+from kompat.log.storage.rocks import RocksStore
+from kompat.server.limits import limits_of
 
 OPEN = "a listener lets in everybody who reaches it: SASL or ssl.client.auth=required ends that"
 PROTOCOLS = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"}
@@ -46,6 +47,6 @@ def test_nobody_but_its_owner_can_look_into_a_data_directory(tmp_path: Path) -> 
 def test_limits_of_addresses_come_from_the_settings() -> None:
     given = {"max.connections.per.ip": "3", "max.connections.per.ip.overrides": "127.0.0.2:1"}
 
-    found = limits(load(given, environ={}))
+    found = limits_of(load(given, environ={}))
 
     assert (found.connections_per_ip, found.connections_of_ip) == (3, {"127.0.0.2": 1})

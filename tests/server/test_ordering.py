@@ -5,14 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kompat.handlers import produce
-from kompat.server.ordering import MAY_FOLLOW, PRODUCE, Order
+from kompat.protocol.api_keys import ApiKey
+from kompat.server.ordering import MAY_FOLLOW, Order
 
-METADATA = 3
+PRODUCE, METADATA = ApiKey.Produce, ApiKey.Metadata
 
 
 def test_only_produces_follow_each_other() -> None:
-    assert produce.API.key == PRODUCE
     assert {PRODUCE: {PRODUCE}} == MAY_FOLLOW
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kompat.handlers import loop_time
-from kompat.handlers.base import Context
+from kompat.handlers.support import loop_time
+from kompat.handlers.support.base import Context
+from kompat.protocol.api_keys import ApiKey
 from kompat.server import dispatch, throttling
 from kompat.server.dispatch import Client, Dispatcher, Exchange
-from kompat.server.throttling import FETCH, PRODUCE
 from tests.server.support import Ask, RawClient, Server, Tell, api, echo, request, serving, until
 
 LONG = 3_600_000  # milliseconds: nobody waits for its end here
@@ -78,7 +78,7 @@ async def _throttled_later(_: Context, ask: Ask) -> Told:
 @pytest.mark.parametrize("handle", [_throttled, _throttled_later])
 async def test_the_answer_comes_at_once_and_what_follows_it_waits(handle: Any) -> None:
     quotas = Quotas(waits=LONG)
-    async with serving(api(handle, key=PRODUCE), quotas=quotas) as server:
+    async with serving(api(handle, key=ApiKey.Produce), quotas=quotas) as server:
         client = await server.connect()
         client.send(request(1, b"first"))
         assert (await client.receive())[0] == 1
@@ -97,7 +97,7 @@ async def test_the_answer_comes_at_once_and_what_follows_it_waits(handle: Any) -
 async def test_a_request_that_has_no_answer_counts_too() -> None:
     quotas = Quotas(waits=LONG)
     async with serving(
-        api(lambda _, ask: Tell(ask.text) if ask.number else None, key=PRODUCE), quotas=quotas
+        api(lambda _, ask: Tell(ask.text) if ask.number else None, key=ApiKey.Produce), quotas=quotas
     ) as server:
         client = await server.connect()
         client.send(request(1, b"unanswered"))
@@ -111,17 +111,17 @@ async def test_a_request_that_has_no_answer_counts_too() -> None:
 
 
 def test_bytes_of_requests_count_for_producers_and_bytes_of_answers_for_consumers() -> None:
-    for key in (PRODUCE, FETCH):
+    for key in (ApiKey.Produce, ApiKey.Fetch):
         quotas = Quotas()
         dispatcher = Dispatcher([api(echo, key=key)], _services(quotas))
         frame = request(1, b"text", key=key)[4:]
         answer = dispatcher.dispatch(_client(), memoryview(bytearray(frame)))
 
         assert isinstance(answer, list)
-        counted = {PRODUCE: quotas.produced_bytes, FETCH: quotas.fetched_bytes}
+        counted = {ApiKey.Produce: quotas.produced_bytes, ApiKey.Fetch: quotas.fetched_bytes}
         assert counted == {
-            PRODUCE: [len(frame)] if key == PRODUCE else [],
-            FETCH: [sum(map(len, answer))] if key == FETCH else [],
+            ApiKey.Produce: [len(frame)] if key == ApiKey.Produce else [],
+            ApiKey.Fetch: [sum(map(len, answer))] if key == ApiKey.Fetch else [],
         }
 
 
@@ -141,7 +141,7 @@ async def test_the_time_that_a_request_waits_is_not_held_against_it(monkeypatch:
     await until(lambda: now[0] == 2)
     now[0] += 1000
     gone_on.set()
-    await until(lambda: exchange.is_settled)
+    await until(lambda: exchange.is_done)
 
     assert quotas.worked_seconds == [5]
 

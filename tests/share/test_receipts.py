@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from kompat.errors import KafkaError
 from kompat.share.receipts import Receipt, decode
-from kompat.share.requests import TopicIdPartition
+from kompat.types import LogId
 
 RECEIPTS = st.builds(
     Receipt,
     st.text(max_size=200),
-    st.builds(TopicIdPartition, st.uuids(), st.integers(0, 2**31 - 1)),
+    st.builds(LogId, st.uuids(), st.integers(0, 2**31 - 1)),
     st.integers(0, 2**63 - 1),
     st.integers(1, 0x7FFF),
     st.integers(0, 2**31 - 1),
@@ -50,5 +50,5 @@ def test_a_text_of_any_length_is_refused_quickly() -> None:
 
 
 def test_a_name_that_is_not_utf8_is_none() -> None:
-    receipt = Receipt("g", TopicIdPartition(UUID(int=1), 0), 1, 1, 0, b"12345678")
+    receipt = Receipt("g", LogId(UUID(int=1), 0), 1, 1, 0, b"12345678")
     assert decode(receipt.encode()).member == "receipt-3132333435363738"

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from kompat.coordination.shards import home_of
+from kompat.coordination.shards import partition_for
 from kompat.errors import DamagedData
 from kompat.share.machine.messages import RecordState, StateBatch, Update
 from kompat.share.machine.state import Fence, ShareStateMachine
@@ -91,7 +91,7 @@ def test_records_have_kafkas_bytes(key: str, value: str | None, record: ShareRec
 
 def test_a_share_partitions_state_lives_where_kafka_puts_it() -> None:
     key = ShareKey("g-c847b640-1", UUID("1f89df3c-923b-4801-9e4a-5278040c48d7"), 1)
-    assert home_of(key.coordinator_key, 50) == 0
+    assert partition_for(key.coordinator_key, 50) == 0
 
 
 def test_kinds_of_records_that_are_not_known_are_passed_over() -> None:

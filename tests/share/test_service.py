@@ -14,15 +14,13 @@ from kompat.clock import ManualClock
 from kompat.errors import DamagedData, ErrorCode, KafkaError
 from kompat.log.partition import Partition, ReadResult
 from kompat.protocol.records import ControlType
+from kompat.share.machine.acquisition import AcquisitionState
 from kompat.share.machine.messages import AckType, Span
 from kompat.share.machine.order import ByOffset, Choice, Moment
-from kompat.share.machine.partition import SharePartition
 from kompat.share.machine.settings import ShareSettings
 from kompat.share.offset_reset import duration_ms
-from kompat.share.requests import TopicIdPartition
-from kompat.types import Offset
-
-from .support import EARLIEST, GROUP, ORDERS, Shop, until
+from kompat.types import LogId, Offset
+from tests.share.support import EARLIEST, GROUP, ORDERS, Shop, until
 
 ACCEPT, RELEASE, REJECT, RENEW = AckType.ACCEPT, AckType.RELEASE, AckType.REJECT, AckType.RENEW
 
@@ -154,7 +152,7 @@ async def test_offsets_without_records_are_passed_over(shops: Any) -> None:
     await shop.produce(2)
     assert await shop.fetch_offsets("alice") == [0, 1, 3, 4]
     await shop.acknowledge("alice", (0, 1, ACCEPT), (3, 4, ACCEPT))
-    described = await shop.service.offsets.describe(GROUP, TopicIdPartition(ORDERS, 0))
+    described = await shop.service.offsets.describe(GROUP, LogId(ORDERS, 0))
     assert (described.start_offset, described.lag) == (5, 0)
 
 
@@ -165,7 +163,7 @@ async def test_an_end_marker_at_the_end_leaves_no_lag(shops: Any) -> None:
     assert await shop.fetch_offsets("alice") == [0, 1]
     await shop.acknowledge("alice", (0, 1, ACCEPT))
     assert await shop.fetch_offsets("alice", max_wait_ms=0) == []
-    described = await shop.service.offsets.describe(GROUP, TopicIdPartition(ORDERS, 0))
+    described = await shop.service.offsets.describe(GROUP, LogId(ORDERS, 0))
     assert (described.start_offset, described.lag) == (3, 0)
 
 
@@ -181,7 +179,7 @@ async def test_read_committed_leaves_out_what_was_aborted(shops: Any) -> None:
     assert await shop.fetch_offsets("alice") == [2, 3, 4]
     await shop.acknowledge("alice", (2, 4, ACCEPT))
     assert await shop.fetch_offsets("alice", max_wait_ms=0) == []
-    described = await shop.service.offsets.describe(GROUP, TopicIdPartition(ORDERS, 0))
+    described = await shop.service.offsets.describe(GROUP, LogId(ORDERS, 0))
     assert (described.start_offset, described.lag) == (7, 0)
 
 
@@ -207,7 +205,7 @@ async def test_a_record_that_fails_for_ever_is_given_up(shops: Any) -> None:
 @pytest.mark.slow
 async def test_thousands_of_acknowledgements_are_snapshotted_and_none_is_lost(shops: Any) -> None:
     shop = shops(updates_per_snapshot=50)
-    states = shop._states
+    states = shop.states
     total = 0
     while all(state.log_start_offset == 0 for state in states):
         await shop.produce(1)
@@ -226,7 +224,7 @@ class EvenFirst:
     """An order of priority: even offsets are more urgent."""
 
     def next_spans(
-        self, partition: SharePartition, settings: ShareSettings, max_records: int, moment: Moment
+        self, partition: AcquisitionState, settings: ShareSettings, max_records: int, moment: Moment
     ) -> Choice:
         free = [o for first, last, _ in partition.available(0, 99, moment.now) for o in range(first, last + 1)]
         return Choice([Span(o, o) for o in sorted(free, key=lambda o: (o % 2, o))[:max_records]])
@@ -260,7 +258,7 @@ async def test_locks_are_limited(shops: Any) -> None:
 async def test_share_partitions_that_nobody_uses_take_no_room(shops: Any) -> None:
     shop = shops()
     await shop.produce(3)
-    partition = TopicIdPartition(ORDERS, 0)
+    partition = LogId(ORDERS, 0)
     shop.service.sessions.open(GROUP, "alice", "connection", [partition])
     await shop.fetch_offsets("alice")
     shop.service.disconnected("connection")
@@ -273,7 +271,7 @@ async def test_offsets_set_behind_its_back_take_effect(shops: Any) -> None:
     shop = shops()
     await shop.produce(10)
     await shop.fetch_offsets("alice")
-    await shop.service.offsets.alter(GROUP, {TopicIdPartition(ORDERS, 0): Offset(4)})
+    await shop.service.offsets.alter(GROUP, {LogId(ORDERS, 0): Offset(4)})
     assert await shop.fetch_offsets("bob") == [4, 5, 6, 7, 8, 9]
     error = await shop.acknowledge("alice", (5, 6, ACCEPT))
     assert error is not None
@@ -317,7 +315,7 @@ async def test_a_fetch_that_waits_is_answered_even_where_a_bug_is_met(shops: Any
     await shop.produce(1)
 
     async with asyncio.timeout(30):
-        [found] = await waiting.wait()
+        [found] = await waiting
     assert found.error is not None
     assert found.error.code is ErrorCode.UNKNOWN_SERVER_ERROR
     order.is_broken = False
@@ -333,7 +331,7 @@ async def test_a_fetch_of_what_the_disk_has_damaged_is_answered(shops: Any, monk
     with monkeypatch.context() as patched:
         patched.setattr(Partition, "read_stored", damaged)
         async with asyncio.timeout(30):
-            [found] = await shop.service.fetch(shop.request("alice", max_wait_ms=60_000)).wait()
+            [found] = await shop.service.fetch(shop.request("alice", max_wait_ms=60_000))
     assert found.error is not None
     assert "bad checksum" in found.error.message
     assert await shop.fetch_offsets("alice") == [0]
@@ -349,5 +347,5 @@ async def test_what_cannot_be_loaded_keeps_nobody_waiting(shops: Any, monkeypatc
         patched.setattr("kompat.share.service.initial_offset", broken)
         async with asyncio.timeout(30):
             with pytest.raises(KafkaError, match="a bug"):
-                await shop.service.use(GROUP, TopicIdPartition(ORDERS, 0))
+                await shop.service.use(GROUP, LogId(ORDERS, 0))
     assert await shop.fetch_offsets("alice") == [0]

@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.share.requests import TopicIdPartition
 from kompat.share.sessions import MAX_EPOCH, ShareSessions
+from kompat.types import LogId
 
-A, B, C = (TopicIdPartition(UUID(int=1), index) for index in range(3))
+A, B, C = (LogId(UUID(int=1), index) for index in range(3))
 
 
 def test_a_session_remembers_what_is_fetched() -> None:
@@ -52,14 +52,14 @@ def test_a_session_ends_with_the_connection_that_began_it() -> None:
 def test_only_what_is_new_is_told() -> None:
     session = ShareSessions(2).open("group", "alice", "connection", [A])
     session.update([B], [])
-    assert not session.must_tell(A, has_records=False, has_failed=False)
-    assert session.must_tell(B, has_records=False, has_failed=False)  # it was added
-    assert not session.must_tell(B, has_records=False, has_failed=False)
-    assert session.must_tell(A, has_records=False, has_failed=True)
-    assert session.must_tell(A, has_records=False, has_failed=False)  # that the error is gone
+    assert not session.must_report(A, has_records=False, has_failed=False)
+    assert session.must_report(B, has_records=False, has_failed=False)  # it was added
+    assert not session.must_report(B, has_records=False, has_failed=False)
+    assert session.must_report(A, has_records=False, has_failed=True)
+    assert session.must_report(A, has_records=False, has_failed=False)  # that the error is gone
 
 
 def test_who_was_served_goes_to_the_end_of_the_line() -> None:
     session = ShareSessions(2).open("group", "alice", "connection", [A, B, C])
-    session.must_tell(A, has_records=True, has_failed=False)
+    session.must_report(A, has_records=True, has_failed=False)
     assert list(session.partitions) == [B, C, A]

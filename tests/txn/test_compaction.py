@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from kompat.config.topic import TopicConfig
 from kompat.errors import ErrorCode
-from kompat.log.cleaning import Cleaner, CleanerSettings
+from kompat.log.cleaner import Cleaner, CleanerSettings
 from kompat.txn.machine import Producer
 from kompat.types import Millis
-from tests.txn.world import HOME, ID, MortalDisk, World, patiently
+from tests.txn.crashing import HOME, ID, MortalDisk, World, patiently
 
 LIVES = 1_000_000
 COMPACTED = TopicConfig(compact=True, delete=False, segment_bytes=500, min_cleanable_dirty_ratio=0.0)

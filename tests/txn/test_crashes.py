@@ -13,7 +13,7 @@ import pytest
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.txn.machine import Producer
-from tests.txn.world import DATA, HOME, ID, MortalDisk, World, patiently
+from tests.txn.crashing import DATA, HOME, ID, MortalDisk, World, patiently
 
 FOREVER = 10_000
 ENDS = (True, False, True)  # of the client's transactions: commit or abort

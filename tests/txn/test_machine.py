@@ -215,6 +215,7 @@ def test_an_abort_right_after_a_commit_is_tried_again_while_the_markers_are_writ
     assert c.end(following, commit=False) == Producer(following.id, following.epoch + 1)
 
 
+@pytest.mark.slow
 def test_a_producer_whose_epochs_run_out_goes_on_with_the_id_that_it_was_given() -> None:
     c = Coordinator()
     producer = first = c.init()

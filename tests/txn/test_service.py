@@ -8,9 +8,9 @@ import pytest
 
 from kompat.errors import ErrorCode, KafkaError
 from kompat.txn import service
-from kompat.txn.service import Marker
+from kompat.txn.markers import Marker
 from kompat.types import LeaderEpoch, TopicPartition
-from tests.txn.world import DATA, ID, MortalDisk, World, patiently
+from tests.txn.crashing import DATA, ID, MortalDisk, World, patiently
 
 LIVES = 10_000
 

@@ -93,7 +93,7 @@ async function reach(url, options) {
     if (error.name === "AbortError") throw error;
     throw new Problem({
       title: "The broker cannot be reached",
-      detail: `Nothing answers at ${url.host}. Is the broker running?`,
+      detail: `There is no response from ${url.host}. Check that the broker is running.`,
     });
   }
 }
@@ -122,7 +122,7 @@ async function problemOf(response) {
   } catch {
     return new Problem({
       title: response.statusText || `Status ${status}`,
-      detail: `The broker answered ${status} without a reason.`,
+      detail: `The broker returned ${status} without a reason.`,
       status,
     });
   }

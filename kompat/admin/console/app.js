@@ -130,7 +130,7 @@ function drawShell() {
           h("kbd", { "aria-hidden": "true" }, `g ${key}`),
         ),
       ),
-      h("footer", null, h("a", { href: "docs" }, "REST interface"), h("span", { class: "muted" }, state.version ?? "")),
+      h("footer", null, h("a", { href: "docs" }, "REST API"), h("span", { class: "muted" }, state.version ?? "")),
     ),
   );
 }

@@ -48,7 +48,7 @@ export class Page {
         render(this.root, h("div", { class: "view", key: this }, this.#draw()));
       } catch (error) {
         console.error(error);
-        render(this.root, problemBox(new Problem({ title: "This page has a mistake", detail: String(error) })));
+        render(this.root, problemBox(new Problem({ title: "This page has an error", detail: String(error) })));
       }
     });
   };
@@ -73,16 +73,18 @@ export class Page {
    */
   resource(load, { every = 0 } = {}) {
     const found = { data: null, error: null, isLoading: true, at: null };
-    let turn = 0;
+    let newest = new AbortController();
     const fetchOnce = async () => {
-      const mine = ++turn;
+      newest.abort(); // what was asked for before must not come after this, nor change anything
+      newest = new AbortController();
+      const signal = AbortSignal.any([this.signal, newest.signal]);
       found.isLoading = true;
       try {
-        const data = await load(this.signal);
-        if (mine !== turn) return;
+        const data = await load(signal);
+        if (signal.aborted) return;
         Object.assign(found, { data, error: null, at: Date.now() });
       } catch (error) {
-        if (mine !== turn || error.name === "AbortError") return;
+        if (signal.aborted || error.name === "AbortError") return;
         found.error = error;
         if (!(error instanceof Problem)) console.error(error);
       }

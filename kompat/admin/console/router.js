@@ -72,7 +72,7 @@ async function show(root) {
   afterwards(names[0] ?? "");
   if (found === null) {
     page.title = "Not found";
-    render(root, problemBox(new Problem({ title: "There is no such page", detail: location.hash })));
+    render(root, problemBox(new Problem({ title: "This page does not exist", detail: location.hash })));
     return;
   }
   try {

@@ -1,4 +1,4 @@
-"""The routes, one module a resource, each with its `ROUTES`. What is in a module of this package is served and documented."""
+"""The routes: a module for each resource, with its `ROUTES`. All routes of these modules are served and documented."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kompat.admin.route import Route
 
 
 def all_routes() -> list[Route]:
-    """Of all modules here. Two with the same method and path are a mistake."""
+    """The routes of all modules here. Two with the same method and path are an error."""
     found: dict[tuple[str, str], Route] = {}
     for module in sorted(pkgutil.iter_modules(__path__), key=lambda module: module.name):
         for route in import_module(f"{__name__}.{module.name}").ROUTES:

@@ -1,4 +1,4 @@
-"""Copies of this broker's data, made while it runs. What they are good for, and how they are restored: docs/operations.md."""
+"""Backups of this broker's data, made while it runs. docs/operations.md describes their use."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from msgspec import Meta
 from kompat.admin.problems import Problem
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import Answer, Body, Page, PageQuery, page
-from kompat.log.backups import BackupExists
+from kompat.backup.service import BackupExists
 from kompat.security.acls import Kind, Operation
 
 if TYPE_CHECKING:
-    from kompat.log.backup import Manifest
+    from kompat.backup.copying import Manifest
 
 CONFLICT = 409
 
 
 class NewBackup(Body):
-    name: Annotated[str, Meta(min_length=1, max_length=128, description="a directory in `kompat.backup.dir`")]
+    name: Annotated[
+        str, Meta(min_length=1, max_length=128, description="name of the directory below `kompat.backup.dir`")
+    ]
 
 
 class Backup(Answer):
@@ -36,7 +38,7 @@ async def create(call: Call) -> Backup:
     call.require(Operation.ALTER, Kind.CLUSTER)
     body: NewBackup = call.body
     try:
-        return _told(body.name, await call.services.backups.create(body.name))
+        return _backup(body.name, await call.services.backups.create(body.name))
     except BackupExists as error:
         raise Problem(CONFLICT, f"{error}: choose another name.", name="backup-exists") from None
 
@@ -44,11 +46,11 @@ async def create(call: Call) -> Backup:
 async def list_backups(call: Call) -> Page[Backup]:
     call.require(Operation.DESCRIBE, Kind.CLUSTER)
     query: PageQuery = call.query
-    found = [_told(name, manifest) for name, manifest in await call.services.backups.list()]
-    return page(found, lambda each: each.name, query.limit, query.cursor)
+    found = [_backup(name, manifest) for name, manifest in await call.services.backups.list()]
+    return await page(found, lambda each: each.name, query.limit, query.cursor)
 
 
-def _told(name: str, manifest: Manifest) -> Backup:
+def _backup(name: str, manifest: Manifest) -> Backup:
     return Backup(
         name=name,
         created=manifest.created,
@@ -62,12 +64,12 @@ def _told(name: str, manifest: Manifest) -> Backup:
 
 ROUTES = [
     Route(
-        method="GET", path="/v1/backups", handle=list_backups, summary="List the backups in this broker's directory for them",
+        method="GET", path="/v1/backups", handle=list_backups, summary="List the backups of this broker",
         tag="backups", query=PageQuery, answer=Page[Backup],
     ),
     Route(
-        method="POST", path="/v1/backups", handle=create, summary="Copy this broker's data while it runs", tag="backups",
+        method="POST", path="/v1/backups", handle=create, summary="Back up this broker while it runs", tag="backups",
         body=NewBackup, answer=Backup, status=201, problems=(409, 507),
-        description="Everything acknowledged before the request is in it. It answers when the copy is whole and on the disk.",
+        description="The backup has all data that was acknowledged before the request. The response comes when the backup is complete and on the disk.",
     ),
 ]  # fmt: skip

@@ -23,7 +23,7 @@ BrokerId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 class Setting(Answer):
     name: str
-    value: str | None  # null: not to be shown, or none
+    value: str | None  # null: sensitive, or not set
     source: str
     is_default: bool
     is_read_only: bool
@@ -33,11 +33,11 @@ class Setting(Answer):
 
 class ConfigsQuery(PageQuery):
     limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = MOST_ITEMS
-    search: Annotated[str, Meta(max_length=249, description="a part of the name")] = ""
+    search: Annotated[str, Meta(max_length=249, description="only names that contain this text")] = ""
 
 
 class BrokerConfigsQuery(ConfigsQuery):
-    broker: Annotated[BrokerId, Meta(description="the one that answers, unless another is named")] | None = None
+    broker: Annotated[BrokerId, Meta(description="default: the broker that receives the request")] | None = None
 
 
 class Changes(Body):
@@ -46,7 +46,7 @@ class Changes(Body):
 
 
 class BrokerChanges(Changes):
-    broker: Annotated[BrokerId, Meta(description="all brokers, unless one is named")] | None = None
+    broker: Annotated[BrokerId, Meta(description="default: all brokers")] | None = None
 
 
 async def _describe(call: Call, kind: ResourceType, name: str, to: NodeId | None = None) -> Page[Setting]:
@@ -71,16 +71,16 @@ async def _describe(call: Call, kind: ResourceType, name: str, to: NodeId | None
         if search in each.name
     ]
     limit, cursor = getattr(call.query, "limit", MOST_ITEMS), getattr(call.query, "cursor", None)
-    return page(found, lambda each: each.name, limit, cursor)
+    return await page(found, lambda each: each.name, limit, cursor)
 
 
 async def _alter(call: Call, kind: ResourceType, name: str) -> None:
     body: Changes = call.body
     both = set(body.set) & set(body.delete)
     if both:
-        raise invalid(f"{sorted(both)[0]} cannot be set and deleted at once.")
+        raise invalid(f"{sorted(both)[0]} cannot be set and deleted in one request.")
     if not body.set and not body.delete:
-        raise invalid("There is nothing to change: give `set` or `delete`.")
+        raise invalid("The request changes nothing: give `set` or `delete`.")
     wanted = IncrementalAlterConfigsRequest.AlterConfigsResource
     changes = [wanted.AlterableConfig(name=each, config_operation=SET, value=value) for each, value in body.set.items()]
     changes += [wanted.AlterableConfig(name=each, config_operation=DELETE, value=None) for each in body.delete]
@@ -115,41 +115,41 @@ async def of_broker(call: Call) -> Page[Setting]:
 async def _of_broker(call: Call, broker: int | None) -> Page[Setting]:
     node = call.services.node_id if broker is None else NodeId(broker)
     if node not in call.services.cluster.brokers:
-        check(102, f"There is no broker {node}.")
+        check(102, f"Broker {node} does not exist.")
     return await _describe(call, ResourceType.BROKER, str(node), to=node)
 
 
 async def alter_broker(call: Call) -> Page[Setting]:
     broker = call.body.broker
     if broker is not None and broker not in call.services.cluster.brokers:
-        check(102, f"There is no broker {broker}.")
+        check(102, f"Broker {broker} does not exist.")
     await _alter(call, ResourceType.BROKER, "" if broker is None else str(broker))
     return await _of_broker(call, broker)
 
 
 ROUTES = [
     Route(
-        method="GET", path="/v1/topics/{topic}/configs", handle=of_topic, summary="A topic's settings", tag="configs",
+        method="GET", path="/v1/topics/{topic}/configs", handle=of_topic, summary="Describe the configuration of a topic", tag="configs",
         query=ConfigsQuery, answer=Page[Setting],
     ),
     Route(
-        method="PATCH", path="/v1/topics/{topic}/configs", handle=alter_topic, summary="Change a topic's settings",
+        method="PATCH", path="/v1/topics/{topic}/configs", handle=alter_topic, summary="Change the configuration of a topic",
         tag="configs", body=Changes, answer=Page[Setting],
     ),
     Route(
-        method="GET", path="/v1/groups/{group}/configs", handle=of_group, summary="A group's settings", tag="configs",
+        method="GET", path="/v1/groups/{group}/configs", handle=of_group, summary="Describe the configuration of a group", tag="configs",
         query=ConfigsQuery, answer=Page[Setting],
     ),
     Route(
-        method="PATCH", path="/v1/groups/{group}/configs", handle=alter_group, summary="Change a group's settings",
+        method="PATCH", path="/v1/groups/{group}/configs", handle=alter_group, summary="Change the configuration of a group",
         tag="configs", body=Changes, answer=Page[Setting],
     ),
     Route(
-        method="GET", path="/v1/cluster/configs", handle=of_broker, summary="A broker's settings", tag="configs",
+        method="GET", path="/v1/cluster/configs", handle=of_broker, summary="Describe the configuration of a broker", tag="configs",
         query=BrokerConfigsQuery, answer=Page[Setting], problems=(404,),
     ),
     Route(
-        method="PATCH", path="/v1/cluster/configs", handle=alter_broker, summary="Change settings of all brokers, or of one",
+        method="PATCH", path="/v1/cluster/configs", handle=alter_broker, summary="Change the configuration of all brokers or of one broker",
         tag="configs", body=BrokerChanges, answer=Page[Setting], problems=(404,),
     ),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The console: a page, and the files that it is made of. They come with the package; nothing is fetched from anywhere else."""
+"""The console: a page and its files. They are part of the package; nothing is loaded from other sites."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: Final = {
     "svg": "image/svg+xml",
 }
 PAGE: Final = "index.html"
-# What records hold is hostile. Even if it became markup, it could neither run nor call out.
+# Contents of records are hostile. Even if they became markup, they could not run scripts or send requests.
 POLICY: Final = "; ".join(
     [
         "default-src 'none'",
@@ -41,7 +41,7 @@ HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-cache",  # to be asked for each time: so a new version is seen at once
+    "cache-control": "no-cache",  # revalidated each time, so that a new version is seen at once
 }
 
 
@@ -54,7 +54,7 @@ class File:
 
 @cache
 def console_files() -> dict[str, File]:
-    """By their names under /console/. They are few and small, and kept once somebody has looked."""
+    """The files by name under /console/. They are few and small, and cached after the first request."""
     return dict(_read(files("kompat.admin") / "console", ""))
 
 
@@ -85,7 +85,7 @@ async def file_in_folder(call: Call) -> Response:
 def _answer(call: Call, name: str) -> Response:
     found = console_files().get(name)
     if found is None:
-        raise Problem(NOT_FOUND, f"The console has no file {name[:100]}. It begins at /.")
+        raise Problem(NOT_FOUND, f"The console has no file {name[:100]}. Its start page is /.")
     headers = {**HEADERS, "etag": found.tag}
     if found.tag in call.request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)

@@ -1,4 +1,4 @@
-"""Dead letters: browse, put back, throw away."""
+"""Dead-letter records: browse, redrive, purge."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from kompat.admin.shapes import (
     millis,
     page,
 )
+from kompat.common.slices import sliced
 from kompat.errors import KafkaError
-from kompat.extensions.dead_letter_service import PREFIX
-from kompat.extensions.redrive import Letter, Selection
+from kompat.extensions.dead_letters.redrive import DeadLetterRecord, Selection
+from kompat.extensions.dead_letters.service import PREFIX
 from kompat.security.acls import Kind, Operation
-from kompat.slices import sliced
 from kompat.types import Millis
 from kompat.types import Offset as OffsetNumber
 
@@ -39,24 +39,24 @@ GroupName = Annotated[str, Meta(max_length=1024)]
 Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Offsets = Annotated[
     dict[int, Annotated[list[Offset], Meta(max_length=MOST_ITEMS * 10)]],
-    Meta(min_length=1, max_length=1000, description="by partition of the dead-letter topic"),
+    Meta(min_length=1, max_length=1000, description="offsets by partition of the dead-letter topic"),
 ]
 
 
-class LettersQuery(Query):
+class DeadLettersQuery(Query):
     limit: Limit = DEFAULT_LIMIT
     cursor: Cursor | None = None
     partition: PartitionNumber | None = None
-    topic: Annotated[Name | None, Meta(description="that they come from")] = None
+    topic: Annotated[Name | None, Meta(description="original topic")] = None
     group: GroupName | None = None
-    cause: Annotated[str, Meta(max_length=1024, description="a part of the cause")] | None = None
+    cause: Annotated[str, Meta(max_length=1024, description="only causes that contain this text")] | None = None
     since: Time | None = None
     until: Time | None = None
-    redriven: Annotated[bool, Meta(description="also those that went back already")] = True
+    redriven: Annotated[bool, Meta(description="also records that have been redriven before")] = True
 
 
 class Redrive(Body):
-    """All that is not said chooses nothing out: `all` says that this is meant."""
+    """Fields that are not given do not restrict the selection; `all` confirms a selection without any."""
 
     all: bool = False
     offsets: Offsets | None = None
@@ -65,11 +65,11 @@ class Redrive(Body):
     cause: Annotated[str, Meta(max_length=1024)] | None = None
     since: Time | None = None
     until: Time | None = None
-    again: Annotated[bool, Meta(description="also those that went back already")] = False
+    again: Annotated[bool, Meta(description="also records that have been redriven before")] = False
 
 
 class Purge(Body):
-    """A log forgets its oldest first: all of it, those before an offset or a time, or those that went back."""
+    """A log is deleted from its start: all of it, the records before an offset or a time, or the redriven records at its start."""
 
     all: bool = False
     partition: PartitionNumber | None = None
@@ -78,9 +78,9 @@ class Purge(Body):
     only_redriven: bool = False
 
 
-class LetterTopic(Answer):
+class DeadLetterTopic(Answer):
     topic: str
-    letters: int | None  # null where a partition has no leader
+    records: int | None  # null if a partition has no leader
     redriven: int | None
 
 
@@ -97,8 +97,8 @@ class DeadLetter(Answer):
     partition: int
     offset: int
     timestamp: int
-    origin: Origin | None  # null: it is no dead letter, but something that somebody put there
-    redrives: int  # how often the record had been put back before
+    origin: Origin | None  # null: it is not a dead-letter record, but a record that a client has produced
+    redrives: int  # how often the record had been redriven before
     is_redriven: bool
     key: str | None
     value: str | None
@@ -115,7 +115,7 @@ class Refused(Answer):
 
 class Redriven(Answer):
     redriven: int
-    repeated: int  # letters of records that had another one
+    repeated: int  # further dead-letter records of the same record
     refused: list[Refused]
 
 
@@ -123,24 +123,24 @@ class Purged(Answer):
     purged: int
 
 
-async def list_topics(call: Call) -> Page[LetterTopic]:
+async def list_topics(call: Call) -> Page[DeadLetterTopic]:
     names = call.services.authorizer.allowed(
         call.caller, Operation.DESCRIBE, Kind.TOPIC, call.services.dead_letters.topics()
     )
-    chosen = page(names, str, call.query.limit, call.query.cursor)
+    chosen = await page(names, str, call.query.limit, call.query.cursor)
     return Page(items=[await _counted(call, name) for name in chosen.items], next_cursor=chosen.next_cursor)
 
 
-async def _counted(call: Call, name: str) -> LetterTopic:
+async def _counted(call: Call, name: str) -> DeadLetterTopic:
     try:
         found = await call.services.dead_letters.statistics(name)
     except KafkaError:
-        return LetterTopic(topic=name, letters=None, redriven=None)
-    return LetterTopic(topic=name, letters=found.letters, redriven=found.redriven)
+        return DeadLetterTopic(topic=name, records=None, redriven=None)
+    return DeadLetterTopic(topic=name, records=found.dead_letters, redriven=found.redriven)
 
 
 async def browse(call: Call) -> Page[DeadLetter]:
-    query: LettersQuery = call.query
+    query: DeadLettersQuery = call.query
     topic = call.path["topic"]
     may_read(call, topic)
     selection = Selection(
@@ -154,29 +154,29 @@ async def browse(call: Call) -> Page[DeadLetter]:
     found = await call.services.dead_letters.browse(
         topic, partition=query.partition, selection=selection, cursor=query.cursor, limit=query.limit
     )
-    return Page(items=[_letter(each) async for each in sliced(found.items)], next_cursor=found.cursor)
+    return Page(items=[await _dead_letter(each) async for each in sliced(found.items)], next_cursor=found.cursor)
 
 
-def _letter(letter: Letter) -> DeadLetter:
-    told = letter.origin
+async def _dead_letter(found: DeadLetterRecord) -> DeadLetter:
+    known = found.origin
     origin = None
-    if told is not None:
+    if known is not None:
         origin = Origin(
-            topic=told.topic,
-            partition=told.partition,
-            offset=told.offset,
-            group=told.group_id,
-            deliveries=told.deliveries,
-            cause=told.cause,
+            topic=known.topic,
+            partition=known.partition,
+            offset=known.offset,
+            group=known.group_id,
+            deliveries=known.deliveries,
+            cause=known.cause,
         )
     return DeadLetter(
-        partition=letter.partition,
-        offset=letter.offset,
-        timestamp=letter.timestamp,
+        partition=found.partition,
+        offset=found.offset,
+        timestamp=found.timestamp,
         origin=origin,
-        redrives=letter.redrives,
-        is_redriven=letter.is_redriven,
-        **content(letter.record),
+        redrives=found.redrives,
+        is_redriven=found.is_redriven,
+        **await content(found.record),
     )
 
 
@@ -186,11 +186,11 @@ async def redrive(call: Call) -> Redriven:
     chosen = (body.offsets, body.topic, body.group, body.cause, body.since, body.until)
     if body.all == any(each is not None for each in chosen):
         raise invalid(
-            'Say which letters go back: {"all": true}, or some of offsets, topic, group, cause, since and until.'
+            'Select dead-letter records: {"all": true}, or some of offsets, topic, group, cause, since and until.'
         )
     may_read(call, topic)
     selection = Selection(
-        offsets=None if body.offsets is None else {number: set(each) for number, each in body.offsets.items()},
+        offsets=None if body.offsets is None else {number: frozenset(each) for number, each in body.offsets.items()},
         topic=_target(call, topic, body.topic),
         group_id=body.group,
         cause=body.cause,
@@ -203,11 +203,11 @@ async def redrive(call: Call) -> Redriven:
     return Redriven(redriven=found.count, repeated=found.repeated, refused=refused[:MOST_ITEMS])
 
 
-def _target(call: Call, letters: str, wanted: str | None) -> str | None:
-    """Where they may go back to: with ACLs, to one topic that the caller may write to."""
+def _target(call: Call, dead_letter_topic: str, wanted: str | None) -> str | None:
+    """The target topic: with ACLs, one topic that the caller may write to."""
     if not call.services.authorizer.is_enabled:
         return wanted
-    name = wanted if wanted is not None else letters.removeprefix(PREFIX)
+    name = wanted if wanted is not None else dead_letter_topic.removeprefix(PREFIX)
     may_write(call, name)
     return name
 
@@ -216,7 +216,7 @@ async def purge(call: Call) -> Purged:
     body: Purge = call.body
     topic = call.path["topic"]
     if body.all == (body.before is not None or body.until is not None or body.only_redriven):
-        raise invalid('Say which letters go: {"all": true}, or some of before, until and onlyRedriven.')
+        raise invalid('Select dead-letter records: {"all": true}, or some of before, until and onlyRedriven.')
     call.require(Operation.DELETE, Kind.TOPIC, topic)
     await partitions_of(call, topic)
     count = await call.services.dead_letters.purge(
@@ -235,21 +235,21 @@ def _time(given: int | str | None, field: str) -> Millis | None:
 
 ROUTES = [
     Route(
-        method="GET", path="/v1/dead-letters", handle=list_topics, summary="List the topics of dead letters",
-        tag="dead letters", query=PageQuery, answer=Page[LetterTopic],
+        method="GET", path="/v1/dead-letters", handle=list_topics, summary="List dead-letter topics",
+        tag="dead-letter records", query=PageQuery, answer=Page[DeadLetterTopic],
     ),
     Route(
         method="GET", path="/v1/dead-letters/{topic}/messages", handle=browse,
-        summary="Browse dead letters, with whence they come and why they are here", tag="dead letters",
-        query=LettersQuery, answer=Page[DeadLetter],
+        summary="Browse dead-letter records, with their original topics and causes", tag="dead-letter records",
+        query=DeadLettersQuery, answer=Page[DeadLetter],
     ),
     Route(
         method="POST", path="/v1/dead-letters/{topic}/redrive", handle=redrive,
-        summary="Put the records of dead letters back where they come from", tag="dead letters", body=Redrive,
+        summary="Redrive dead-letter records: send them to their original topics again", tag="dead-letter records", body=Redrive,
         answer=Redriven, problems=(507,),
     ),
     Route(
-        method="POST", path="/v1/dead-letters/{topic}/purge", handle=purge, summary="Delete dead letters for good",
-        tag="dead letters", body=Purge, answer=Purged, problems=(507,),
+        method="POST", path="/v1/dead-letters/{topic}/purge", handle=purge, summary="Delete dead-letter records permanently",
+        tag="dead-letter records", body=Purge, answer=Purged, problems=(507,),
     ),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What waits for its time: list, inspect, cancel, put off, count."""
+"""Delayed records: list, describe, cancel, reschedule, count."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from kompat.admin.shapes import (
     rfc3339,
 )
 from kompat.admin.turns import turn_of
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
-from kompat.extensions.delay_service import DelayStatistics, Scheduled
+from kompat.extensions.delay.requests import DelayStatistics, Scheduled
 from kompat.security.acls import Kind, Operation
-from kompat.slices import sliced
 from kompat.types import Millis, Offset
 
 DAY = 86_400_000
@@ -40,7 +40,7 @@ class DelayedQuery(Query, rename={"from_": "from", "to": "to"}):
     partition: PartitionNumber | None = None
     limit: Limit = DEFAULT_LIMIT
     cursor: PageCursor | None = None
-    from_: Annotated[Time | None, Meta(description="due not before")] = None
+    from_: Annotated[Time | None, Meta(description="due at this time or later")] = None
     to: Annotated[Time | None, Meta(description="due before")] = None
 
 
@@ -55,7 +55,7 @@ class StatisticsQuery(Query):
 
 
 class DelayedMessage(Answer):
-    """Known by the offset that its producer was told."""
+    """Identified by the offset that its producer got."""
 
     topic: str
     partition: int
@@ -73,7 +73,7 @@ class DelayedMessage(Answer):
 
 
 class NewTime(Body):
-    """One of these."""
+    """Give one of these."""
 
     deliver_at: Time | None = None
     delay: Duration | None = None
@@ -87,7 +87,7 @@ class Bucket(Answer, rename={"from_": "from"}):
 
 class DueTimeline(Answer):
     items: list[Bucket]
-    is_whole: bool  # false: there are more than were counted
+    is_whole: bool  # false: there are more records than were counted
 
 
 class DelayFigures(Answer):
@@ -102,7 +102,7 @@ class DelayedTopic(DelayFigures, kw_only=True):
     topic: str
 
 
-def _shape(each: Scheduled) -> DelayedMessage:
+async def _shape(each: Scheduled) -> DelayedMessage:
     return DelayedMessage(
         topic=each.topic,
         partition=each.partition,
@@ -112,7 +112,7 @@ def _shape(each: Scheduled) -> DelayedMessage:
         state="undecided" if each.is_undecided else "waiting",
         schedule_id=each.schedule_id,
         timestamp=each.record.timestamp,
-        **content(each.record),
+        **await content(each.record),
     )
 
 
@@ -129,7 +129,9 @@ async def list_delayed(call: Call) -> Page[DelayedMessage]:
         limit=query.limit,
         cursor=turn.cursor,
     )
-    return Page(items=[_shape(each) async for each in sliced(found.items)], next_cursor=turn.cursor_after(found.cursor))
+    return Page(
+        items=[await _shape(each) async for each in sliced(found.items)], next_cursor=turn.cursor_after(found.cursor)
+    )
 
 
 async def get_delayed(call: Call) -> DelayedMessage:
@@ -138,16 +140,17 @@ async def get_delayed(call: Call) -> DelayedMessage:
     found = await call.services.delays.find(topic, partition, offset)
     if found is None:
         raise KafkaError(
-            ErrorCode.RESOURCE_NOT_FOUND, f"No record of offset {offset} waits. Perhaps it was delivered, or cancelled."
+            ErrorCode.RESOURCE_NOT_FOUND,
+            f"There is no delayed record at offset {offset}. It may have been delivered or cancelled.",
         )
-    return _shape(found)
+    return await _shape(found)
 
 
 async def cancel(call: Call) -> DelayedMessage:
     topic, partition, offset = _place(call)
     may_read(call, topic)
     may_write(call, topic)
-    return _shape(await call.services.delays.cancel(topic, partition, offset))
+    return await _shape(await call.services.delays.cancel(topic, partition, offset))
 
 
 async def reschedule(call: Call) -> DelayedMessage:
@@ -160,8 +163,8 @@ async def reschedule(call: Call) -> DelayedMessage:
     elif body.deliver_at is not None and body.delay is None:
         due = millis(body.deliver_at, "deliverAt")
     else:
-        raise invalid("Give one of `deliverAt` and `delay`.")
-    return _shape(await call.services.delays.reschedule(topic, partition, offset, Millis(due)))
+        raise invalid("Give exactly one of `deliverAt` and `delay`.")
+    return await _shape(await call.services.delays.reschedule(topic, partition, offset, Millis(due)))
 
 
 def _place(call: Call) -> tuple[str, int, Offset]:
@@ -193,7 +196,7 @@ async def statistics(call: Call) -> DelayFigures:
 async def list_topics(call: Call) -> Page[DelayedTopic]:
     call.require(Operation.DESCRIBE, Kind.CLUSTER)
     found = await call.services.delays.topics()
-    chosen = page(found.items(), lambda each: each[0], call.query.limit, call.query.cursor)
+    chosen = await page(found.items(), lambda each: each[0], call.query.limit, call.query.cursor)
     items = [DelayedTopic(topic=topic, **structs.asdict(figures(each))) for topic, each in chosen.items]
     return Page(items=items, next_cursor=chosen.next_cursor)
 
@@ -210,35 +213,35 @@ def figures(found: DelayStatistics) -> DelayFigures:
 
 ROUTES = [
     Route(
-        method="GET", path="/v1/delayed", handle=list_topics, summary="List the topics that something waits in",
+        method="GET", path="/v1/delayed", handle=list_topics, summary="List topics with delayed records",
         tag="delayed", query=PageQuery, answer=Page[DelayedTopic],
     ),
     Route(
         method="GET", path="/v1/topics/{topic}/delayed", handle=list_delayed,
-        summary="List what waits for its time, first what is due first", tag="delayed", query=DelayedQuery,
+        summary="List delayed records in the order of their due times", tag="delayed", query=DelayedQuery,
         answer=Page[DelayedMessage],
     ),
     Route(
-        method="GET", path="/v1/topics/{topic}/delayed/timeline", handle=timeline, summary="Count what is due when",
+        method="GET", path="/v1/topics/{topic}/delayed/timeline", handle=timeline, summary="Count delayed records by due time",
         tag="delayed", query=TimelineQuery, answer=DueTimeline,
     ),
     Route(
         method="GET", path="/v1/topics/{topic}/delayed/{partition}/{offset}", handle=get_delayed,
-        summary="Inspect a message that waits", tag="delayed", answer=DelayedMessage,
+        summary="Describe a delayed record", tag="delayed", answer=DelayedMessage,
     ),
     Route(
         method="DELETE", path="/v1/topics/{topic}/delayed/{partition}/{offset}", handle=cancel,
-        summary="Cancel a message that waits: it is not delivered", tag="delayed", answer=DelayedMessage,
+        summary="Cancel a delayed record", tag="delayed", answer=DelayedMessage,
         problems=(507,),
     ),
     Route(
         method="PATCH", path="/v1/topics/{topic}/delayed/{partition}/{offset}", handle=reschedule,
-        summary="Deliver a message that waits at another time", tag="delayed", body=NewTime, answer=DelayedMessage,
+        summary="Change the due time of a delayed record", tag="delayed", body=NewTime, answer=DelayedMessage,
         problems=(507,),
     ),
     Route(
         method="GET", path="/v1/delayed/statistics", handle=statistics,
-        summary="Count what waits, in a topic or in all", tag="delayed", query=StatisticsQuery, answer=DelayFigures,
+        summary="Count delayed records of one topic or of all topics", tag="delayed", query=StatisticsQuery, answer=DelayFigures,
         problems=(404,),
     ),
 ]  # fmt: skip

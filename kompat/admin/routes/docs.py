@@ -1,4 +1,4 @@
-"""The page that shows all routes, and lets people try them. It is made of /openapi.json, and of nothing from elsewhere."""
+"""The page that documents all routes, and can try them. It uses /openapi.json, and loads nothing from other sites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kompat.admin.route import Call, Route
 
 @cache
 def page() -> tuple[bytes, str]:
-    """The page, and the policy that lets run what is in it, and nothing else."""
+    """The page, and the content security policy that allows only its own scripts."""
     text = (files("kompat.admin") / "pages" / "docs.html").read_text(encoding="utf-8")
     hashes = {
         kind: " ".join(f"'sha256-{_hash(found)}'" for found in re.findall(rf"<{kind}>(.*?)</{kind}>", text, re.DOTALL))
@@ -41,7 +41,7 @@ async def docs(_: Call) -> Response:
 
 ROUTES = [
     Route(
-        method="GET", path="/docs", handle=docs, summary="All routes, to read and to try", tag="health", answer=str,
+        method="GET", path="/docs", handle=docs, summary="Show all routes, and try them", tag="health", answer=str,
         media="text/html", is_open=True,
     ),
 ]  # fmt: skip

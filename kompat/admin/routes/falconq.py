@@ -1,5 +1,5 @@
-"""FalconQ's routes, in its own shapes. A consumer id is a share group of its own: it remembers what its consumer has had, and gives
-out what is urgent first."""
+"""FalconQ's routes, in its own JSON. A consumer id is a share group, which keeps what its consumer has consumed, and delivers high
+priorities first."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from msgspec import UNSET, Meta, UnsetType
 
 from kompat.admin import queueing
 from kompat.admin.access import may_read, may_take
+from kompat.admin.broker_info import RaftPeer
+from kompat.admin.fan_out import EARLIEST, LATEST, offsets
 from kompat.admin.problems import check
 from kompat.admin.producing import partitions_of, produce
-from kompat.admin.raft import RaftPeer, raft_of
+from kompat.admin.raft import raft_of
 from kompat.admin.route import Call, Route
-from kompat.admin.shapes import Encoding, shown
-from kompat.admin.spread import EARLIEST, LATEST, offsets
+from kompat.admin.shapes import Encoding
+from kompat.admin.texts import shown_in_slices
+from kompat.admin.turns import AT_A_TIME
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.headers import PRIORITY, priority_of
-from kompat.extensions.queues import Delivery
-from kompat.extensions.reading import ReadRange
+from kompat.extensions.queues.service import Delivery
+from kompat.extensions.reads.service import ReadRange, ReadRecord
 from kompat.protocol.messages import CreateTopicsRequest, MetadataRequest
 from kompat.protocol.records import Record
 from kompat.security.acls import Kind, Operation
 from kompat.share.records import UNINITIALIZED
-from kompat.share.requests import TopicIdPartition
+from kompat.types import LogId
 
-TAG: Final = "FalconQ"
-GROUPS: Final = "falconq-"  # of consumers
-HIGH_FROM: Final = 5  # classes: what says nothing is low
+TAG: Final = "FalconQ compatibility"
+GROUPS: Final = "falconq-"  # prefix of the groups of consumers
+HIGH_FROM: Final = 5  # priorities: a message without one is low
 CLASSES: Final = {"high": "9", "low": "0"}
 CREATED_WITHIN_MS: Final = 10_000
 MOST_TOPICS: Final = 10_000
@@ -77,7 +81,7 @@ class Value(msgspec.Struct, kw_only=True):
 
 
 class Consumed(msgspec.Struct, kw_only=True):
-    """Offsets are of the one partition; of the first, where there are several."""
+    """Offsets are those of the partition; of the first one if there are several."""
 
     topic: str
     partitionID: int | None  # noqa: N815 - FalconQ's name, as the following
@@ -141,7 +145,7 @@ async def publish(call: Call) -> Published:
 
 
 async def _ensured(call: Call, topic: str) -> int:
-    """A topic begins with its first message. What is low waits as long as there is anything high."""
+    """Create the topic with its first message. Without aging, low messages wait as long as there are high ones."""
     if call.services.cluster.topic(topic) is None:
         config = CreateTopicsRequest.CreatableTopic.CreatableTopicConfig(name="kompat.priority.aging.ms", value="0")
         new = CreateTopicsRequest.CreatableTopic(
@@ -163,15 +167,15 @@ async def consume(call: Call) -> Consumed:
     refused = await call.services.queues.accept([each.receipt for each in given]) if given else []
     taken = [each for each, error in zip(given, refused, strict=True) if error is None]
     only = query.partitionID if query.partitionID is not None else 0 if count == 1 else None
-    told = _consumed(topic, only, ((each.partition, each.record) for each in taken))
-    told.consumerID = query.consumerID
+    consumed = await _consumed(topic, only, ((each.partition, each.record) for each in taken))
+    consumed.consumerID = query.consumerID
     if not taken and only is not None:
-        told.startOffset = told.nextOffset = await _position(call, topic, group, only)
-    return told
+        consumed.startOffset = consumed.nextOffset = await _position(call, topic, group, only)
+    return consumed
 
 
 async def _urgent_first(call: Call, topic: str, group: str, batch: int, partition: int | None) -> list[Delivery]:
-    """Within a partition the queue sees to it. Of several those come first that have something urgent."""
+    """Acquire from partitions with high messages first. Within a partition, the share group orders by priority."""
     queues = call.services.queues
     depths = await queues.by_partition(group, topic, begin="earliest")
     found: list[Delivery] = []
@@ -190,7 +194,7 @@ async def _position(call: Call, topic: str, group: str, partition: int) -> int:
     found = call.services.cluster.topic(topic)
     if found is None:
         return 0
-    start = (await call.services.shares.offsets.describe(group, TopicIdPartition(found.id, partition))).start_offset
+    start = (await call.services.shares.offsets.describe(group, LogId(found.id, partition))).start_offset
     return 0 if start == UNINITIALIZED else start
 
 
@@ -201,45 +205,55 @@ async def peek(call: Call) -> Consumed:
     count = await partitions_of(call, topic)
     _check_partition(topic, query.partitionID, count)
     only = query.partitionID if query.partitionID is not None else 0 if count == 1 else None
-    wanted = ReadRange(
-        topic=topic,
-        partitions=None if query.partitionID is None else [query.partitionID],
-        from_offset=query.offset,
-        read_committed=True,
-    )
-    found = await call.services.reads.read(wanted, limit=query.batch, max_bytes=call.room.reserve(queueing.MOST_BYTES))
-    told = _consumed(topic, only, ((each.partition, each.record) for each in found.records))
-    if not found.records:
-        told.startOffset = told.nextOffset = query.offset
-    return told
+    found = await _peeked(call, range(count) if query.partitionID is None else [query.partitionID])
+    consumed = await _consumed(topic, only, ((each.partition, each.record) for each in found))
+    if not found:
+        consumed.startOffset = consumed.nextOffset = query.offset
+    return consumed
+
+
+async def _peeked(call: Call, partitions: Sequence[int]) -> list[ReadRecord]:
+    """Some partitions at a time, until there is as much as was asked for."""
+    query: PeekQuery = call.query
+    left = call.room.reserve(queueing.MOST_BYTES)
+    found: list[ReadRecord] = []
+    for first in range(0, len(partitions), AT_A_TIME):
+        these = partitions[first : first + AT_A_TIME]
+        wanted = ReadRange(topic=call.path["topic"], partitions=these, from_offset=query.offset, read_committed=True)
+        page = await call.services.reads.read(wanted, limit=query.batch - len(found), max_bytes=left)
+        found += page.records
+        left -= sum(len(each.record.key or b"") + len(each.record.value or b"") for each in page.records)
+        if len(found) >= query.batch or left <= 0:
+            break
+    return found
 
 
 def _check_partition(topic: str, partition: int | None, count: int) -> None:
     if partition is not None and partition >= count:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {partition} of {topic}.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Partition {partition} of {topic} does not exist.")
 
 
-def _consumed(topic: str, partition: int | None, placed: Iterable[tuple[int, Record]]) -> Consumed:
+async def _consumed(topic: str, partition: int | None, placed: Iterable[tuple[int, Record]]) -> Consumed:
     ordered = sorted(placed, key=lambda each: (priority_of(each[1].headers) < HIGH_FROM, each[0], each[1].offset))
     shown_of = ordered[0][0] if ordered else 0
     own: Sequence[int] = [record.offset for index, record in ordered if index == shown_of]
     return Consumed(
         topic=topic,
         partitionID=partition,
-        messages=[_value(index, record) for index, record in ordered],
+        messages=[await _value(index, record) async for index, record in sliced(ordered)],
         startOffset=min(own, default=0),
         count=len(ordered),
         nextOffset=max(own, default=-1) + 1,
     )
 
 
-def _value(partition: int, record: Record) -> Value:
-    text, encoding = shown(record.value)
+async def _value(partition: int, record: Record) -> Value:
+    text, encoding = await shown_in_slices(record.value)
     level: Level = "high" if priority_of(record.headers) >= HIGH_FROM else "low"
     return Value(v=text, p=level, offset=record.offset, partitionID=partition, encoding=encoding)
 
 
-# -- looking -----------------------------------------------------------------------------------------------------------
+# -- topics and Raft ---------------------------------------------------------------------------------------------------
 async def list_topics(call: Call) -> Topics:
     response = await call.send(MetadataRequest(topics=None, allow_auto_topic_creation=False))
     check(response.error_code)
@@ -250,8 +264,10 @@ async def list_partitions(call: Call) -> Partitions:
     topic = call.path["topic"]
     wanted = {topic: range(await partitions_of(call, topic))}
     starts, ends = await offsets(call, wanted, EARLIEST), await offsets(call, wanted, LATEST)
-    counts = {number: ends[topic, number] - starts[topic, number] for _, number in ends.keys() & starts.keys()}
-    found = [PartitionCount(id=number, totalCount=counts.get(number)) for number in wanted[topic]]
+    found = []
+    async for number in sliced(wanted[topic]):
+        start, end = starts.get((topic, number)), ends.get((topic, number))
+        found.append(PartitionCount(id=number, totalCount=None if start is None or end is None else end - start))
     return Partitions(topic=topic, partitions=found)
 
 
@@ -262,7 +278,8 @@ async def raft(call: Call) -> RaftFigures:
     found = await raft_of(call, [(query.topic, query.partitionID)])
     if not found:
         raise KafkaError(
-            ErrorCode.LEADER_NOT_AVAILABLE, f"Nobody leads partition {query.partitionID} of {query.topic} now."
+            ErrorCode.LEADER_NOT_AVAILABLE,
+            f"Partition {query.partitionID} of {query.topic} has no leader at the moment.",
         )
     group = found[0]
     return RaftFigures(
@@ -281,17 +298,17 @@ async def raft(call: Call) -> RaftFigures:
 ROUTES = [
     Route(
         method="POST", path="/topic/{topic}/publish", handle=publish,
-        summary="Publish a message of high or low priority; the topic begins with its first one", tag=TAG, body=Publish,
+        summary="Publish a message with high or low priority; the first message creates the topic", tag=TAG, body=Publish,
         answer=Published, problems=(429, 507),
     ),
     Route(
         method="GET", path="/topic/{topic}/consume", handle=consume,
-        summary="Consume the next messages of a consumer, high before low", tag=TAG, query=ConsumeQuery,
+        summary="Consume the next messages of a consumer, high priority first", tag=TAG, query=ConsumeQuery,
         answer=Consumed, problems=(409,), has_effects=True,
     ),
     Route(
         method="GET", path="/topic/{topic}/peek", handle=peek,
-        summary="Look at messages from an offset on; nothing moves", tag=TAG, query=PeekQuery, answer=Consumed,
+        summary="Read messages from an offset on, without moving the consumer", tag=TAG, query=PeekQuery, answer=Consumed,
     ),
     Route(
         method="GET", path="/topics", handle=list_topics, summary="List topics", tag=TAG, answer=Topics,
@@ -301,7 +318,7 @@ ROUTES = [
         tag=TAG, answer=Partitions,
     ),
     Route(
-        method="GET", path="/raft/stats", handle=raft, summary="Raft's figures of a partition", tag=TAG,
+        method="GET", path="/raft/stats", handle=raft, summary="Show the Raft state of a partition", tag=TAG,
         query=RaftQuery, answer=RaftFigures, problems=(404,),
     ),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""GoQueue's groups and acknowledgements, in its own shapes: a group is a share group, and what a poll gives has receipts."""
+"""GoQueue's groups and acknowledgements, in its own JSON: a group is a share group, and polled messages have receipts."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from kompat.admin.group_offsets import commit
 from kompat.admin.messages import Duration, duration
 from kompat.admin.problems import check
 from kompat.admin.route import Call, Route
-from kompat.admin.shapes import Encoding, rfc3339, shown
+from kompat.admin.shapes import Encoding, rfc3339
+from kompat.admin.texts import shown_in_slices
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode, KafkaError
 from kompat.extensions.headers import priority_of
-from kompat.extensions.queues import Delivery
+from kompat.extensions.queues.service import Delivery
 from kompat.protocol.messages import ShareGroupDescribeRequest, ShareGroupHeartbeatRequest
-from kompat.slices import sliced
 
-TAG = "GoQueue"
+TAG = "GoQueue compatibility"
 JOIN, LEAVE = 0, -1
-SLICE_MS = 500  # that one topic is waited for, where a member reads several
+SLICE_MS = 500  # wait time of one topic, if a member reads several
 LONGEST_WAIT = 60_000
 LEVELS = {9: "critical", 8: "critical", 7: "high", 6: "high", 5: "high", 4: "normal", 3: "low", 2: "low", 1: "low"}
 
@@ -33,11 +34,11 @@ Generation = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 class Given(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Names as GoQueue has them: with underscores."""
+    """A request's body, with GoQueue's names: with underscores."""
 
 
-class Told(msgspec.Struct, kw_only=True):
-    """Likewise."""
+class GoQueueAnswer(msgspec.Struct, kw_only=True):
+    """A response's body, with GoQueue's names."""
 
 
 class Join(Given):
@@ -54,7 +55,7 @@ class Leave(Given):
     member_id: Name
 
 
-class Joined(Told):
+class Joined(GoQueueAnswer):
     member_id: str
     generation: int
     leader_id: str
@@ -62,7 +63,7 @@ class Joined(Told):
     members: list[str]
 
 
-class Status(Told):
+class Status(GoQueueAnswer):
     status: str
     generation: int | UnsetType = UNSET
 
@@ -74,7 +75,7 @@ class PollQuery(Given):
     limit: Annotated[int, Meta(ge=1, le=queueing.MOST_DELIVERED)] = 100
 
 
-class PolledMessage(Told, omit_defaults=True):
+class PolledMessage(GoQueueAnswer, omit_defaults=True):
     topic: str
     offset: int
     timestamp: str
@@ -87,8 +88,8 @@ class PolledMessage(Told, omit_defaults=True):
     key_encoding: Encoding | UnsetType = UNSET
 
 
-class Polled(Told):
-    """By partition."""
+class Polled(GoQueueAnswer):
+    """Messages by partition."""
 
     messages: dict[int, list[PolledMessage]]
     next_offset: dict[int, int]
@@ -102,13 +103,13 @@ class Commit(Given):
     generation: int = 0
 
 
-class Committed(Told):
+class Committed(GoQueueAnswer):
     status: str
     group: str
     offsets: dict[str, dict[int, int]]
 
 
-class Offsets(Told):
+class Offsets(GoQueueAnswer):
     group_id: str
     topics: dict[str, dict[int, int]]
 
@@ -118,7 +119,7 @@ async def join(call: Call) -> Joined:
     body: Join = call.body
     for topic in body.topics:
         if call.services.cluster.topic(topic) is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic}.")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {topic} does not exist.")
     member_id = str(uuid.uuid4())
     beaten = await _beat(call, member_id, JOIN, body.topics)
     members = await _members(call)
@@ -164,11 +165,11 @@ async def _members(call: Call) -> dict[str, Any]:
 async def _member(call: Call, member_id: str, generation: int) -> Any:
     found = (await _members(call)).get(member_id)
     if found is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"The group has no member {member_id}: join it again.")
-    if generation > found.member_epoch:
         raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH, f"Generation {generation} has not been yet: join the group again."
+            ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of the group: join the group again."
         )
+    if generation > found.member_epoch:
+        raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, f"Generation {generation} is unknown: join the group again.")
     return found
 
 
@@ -186,17 +187,17 @@ async def poll(call: Call) -> Polled:
     found = await _acquire(call, sorted(member.subscribed_topic_names), query.limit, wait_ms)
     polled = Polled(messages={}, next_offset={})
     async for delivery in sliced(found):
-        polled.messages.setdefault(delivery.partition, []).append(_message(delivery))
+        polled.messages.setdefault(delivery.partition, []).append(await _message(delivery))
         after = polled.next_offset.get(delivery.partition, 0)
         polled.next_offset[delivery.partition] = max(after, delivery.record.offset + 1)
     return polled
 
 
 async def _acquire(call: Call, topics: list[str], limit: int, wait_ms: int) -> list[Delivery]:
-    """Of one topic after the other, until there is something or the time is up."""
+    """Acquire from one topic after the other, until there are records or the time is up."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_ms / 1000
-    slice_ms = 0  # at first what can be had at once, of any of them
+    slice_ms = 0  # the first round does not wait
     while not call.stopping.is_set():
         left_ms = max(0, round((deadline - loop.time()) * 1000))
         for topic in topics:
@@ -209,10 +210,10 @@ async def _acquire(call: Call, topics: list[str], limit: int, wait_ms: int) -> l
     return []
 
 
-def _message(delivery: Delivery) -> PolledMessage:
+async def _message(delivery: Delivery) -> PolledMessage:
     record = delivery.record
-    key, key_encoding = shown(record.key)
-    value, encoding = shown(record.value)
+    key, key_encoding = await shown_in_slices(record.key)
+    value, encoding = await shown_in_slices(record.value)
     return PolledMessage(
         topic=delivery.topic,
         offset=record.offset,
@@ -230,9 +231,8 @@ def _message(delivery: Delivery) -> PolledMessage:
 async def put_offsets(call: Call) -> Committed:
     body: Commit = call.body
     group = await groups.find_or_begin(call, call.path["group"])
-    wanted = {
-        (topic, partition): (offset, "") for topic, each in body.offsets.items() for partition, offset in each.items()
-    }
+    places = ((topic, *place) for topic, each in body.offsets.items() for place in each.items())
+    wanted = {(topic, partition): (offset, "") async for topic, partition, offset in sliced(places)}
     await commit(call, group, wanted)
     return Committed(status="committed", group=group.name, offsets=body.offsets)
 
@@ -240,7 +240,7 @@ async def put_offsets(call: Call) -> Committed:
 async def get_offsets(call: Call) -> Offsets:
     group = await groups.find_group(call, call.path["group"])
     topics: dict[str, dict[int, int]] = {}
-    for (topic, partition), each in sorted(group.offsets.items()):
+    async for (topic, partition), each in sliced(sorted(group.offsets.items(), key=lambda item: item[0])):
         topics.setdefault(topic, {})[partition] = each.offset
     return Offsets(group_id=group.name, topics=topics)
 
@@ -252,7 +252,7 @@ ROUTES = [
         problems=(409,),
     ),
     Route(
-        method="POST", path=f"{_GROUP}/heartbeat", handle=heartbeat, summary="Stay in a group", tag=TAG, body=Beat,
+        method="POST", path=f"{_GROUP}/heartbeat", handle=heartbeat, summary="Send a heartbeat of a group member", tag=TAG, body=Beat,
         answer=Status, problems=(409,),
     ),
     Route(
@@ -261,16 +261,16 @@ ROUTES = [
     ),
     Route(
         method="GET", path=f"{_GROUP}/poll", handle=poll,
-        summary="Poll records with receipts, waiting for them if need be",
-        description="Every poll is a heartbeat as well.",
+        summary="Poll records with receipts; wait for them if there are none",
+        description="Every poll is also a heartbeat.",
         tag=TAG, query=PollQuery, answer=Polled, problems=(409,), has_effects=True,
     ),
     Route(
-        method="POST", path=f"{_GROUP}/offsets", handle=put_offsets, summary="Set a group's offsets", tag=TAG,
+        method="POST", path=f"{_GROUP}/offsets", handle=put_offsets, summary="Commit offsets of a group", tag=TAG,
         body=Commit, answer=Committed, problems=(409,),
     ),
     Route(
-        method="GET", path=f"{_GROUP}/offsets", handle=get_offsets, summary="Tell a group's offsets", tag=TAG,
+        method="GET", path=f"{_GROUP}/offsets", handle=get_offsets, summary="Show the committed offsets of a group", tag=TAG,
         answer=Offsets,
     ),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""GoQueue's figures of delays, priorities and reliability, in its own shapes."""
+"""GoQueue's figures of delays, priorities and reliability, in its own JSON."""
 
 from __future__ import annotations
 
@@ -6,61 +6,61 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from kompat.admin import queueing
+from kompat.admin.fan_out import together
 from kompat.admin.route import Call, Route
-from kompat.admin.routes.goqueue import TAG, Told
-from kompat.admin.spread import together
+from kompat.admin.routes.goqueue import TAG, GoQueueAnswer
 from kompat.errors import KafkaError
 from kompat.security.acls import Kind, Operation
 
-MOST_QUEUES = 200  # that are looked at for one answer
+MOST_QUEUES = 200  # that one response covers
 MOST_TOPICS = 200
 LEVELS = ((9, 8), (7, 6, 5), (4,), (3, 2, 1), (0,))  # critical, high, normal, low, background
 
 
-class DelayFigures(Told):
+class DelayFigures(GoQueueAnswer):
     total_pending: int
     undecided: int
     by_topic: dict[str, int]
 
 
-class PartitionPriorities(Told):
+class PartitionPriorities(GoQueueAnswer):
     pending: list[int]
 
 
-class TopicPriorities(Told):
+class TopicPriorities(GoQueueAnswer):
     total_by_priority: list[int]
     partitions: dict[int, PartitionPriorities]
 
 
-class PriorityFigures(Told):
-    """What waits in lanes: critical, high, normal, low, background."""
+class PriorityFigures(GoQueueAnswer):
+    """Records that wait in lanes: critical, high, normal, low, background."""
 
     total_by_priority: list[int]
     topics: dict[str, TopicPriorities]
 
 
-class AckFigures(Told):
+class AckFigures(GoQueueAnswer):
     current_queued: int
     backing_off: int
-    redelivered: int  # of what is not done with
+    redelivered: int  # unacknowledged records with more than one delivery
 
 
-class LockFigures(Told):
+class LockFigures(GoQueueAnswer):
     current_in_flight: int
 
 
-class LetterFigures(Told):
+class DeadLetterFigures(GoQueueAnswer):
     total_routed: int
     routes_by_topic: dict[str, int]
 
 
-class ReliabilityFigures(Told):
-    """Of the queues that there are; where there are very many, of the first of them."""
+class ReliabilityFigures(GoQueueAnswer):
+    """Figures of all queues; if there are very many, of the first ones."""
 
     queues: int
     ack_manager: AckFigures
     visibility_tracker: LockFigures
-    dlq: LetterFigures
+    dlq: DeadLetterFigures
 
 
 async def delays(call: Call) -> DelayFigures:
@@ -102,10 +102,10 @@ async def reliability(call: Call) -> ReliabilityFigures:
     deliveries: Counter[int] = Counter()
     for each in found:
         deliveries.update(each.deliveries)
-    letters: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for topic in call.services.dead_letters.topics()[:MOST_TOPICS]:
         try:
-            letters[topic] = (await call.services.dead_letters.statistics(topic)).letters
+            counts[topic] = (await call.services.dead_letters.statistics(topic)).dead_letters
         except KafkaError:
             continue  # it has no leader at the moment
     return ReliabilityFigures(
@@ -116,20 +116,20 @@ async def reliability(call: Call) -> ReliabilityFigures:
             redelivered=sum(count for number, count in deliveries.items() if number > 1),
         ),
         visibility_tracker=LockFigures(current_in_flight=sum(each.in_flight or 0 for each in found)),
-        dlq=LetterFigures(total_routed=sum(letters.values()), routes_by_topic=letters),
+        dlq=DeadLetterFigures(total_routed=sum(counts.values()), routes_by_topic=counts),
     )
 
 
 ROUTES = [
     Route(
-        method="GET", path="/v1/delay/stats", handle=delays, summary="Count what waits", tag=TAG, answer=DelayFigures,
+        method="GET", path="/v1/delay/stats", handle=delays, summary="Count available records", tag=TAG, answer=DelayFigures,
     ),
     Route(
-        method="GET", path="/v1/priority/stats", handle=priorities, summary="Count what waits in lanes, by priority",
+        method="GET", path="/v1/priority/stats", handle=priorities, summary="Count records in lanes, by priority",
         tag=TAG, answer=PriorityFigures,
     ),
     Route(
         method="GET", path="/v1/reliability/stats", handle=reliability,
-        summary="Count what is in flight, comes again, or is a dead letter", tag=TAG, answer=ReliabilityFigures,
+        summary="Count records that are in flight, waiting for redelivery, or dead-letter records", tag=TAG, answer=ReliabilityFigures,
     ),
 ]  # fmt: skip

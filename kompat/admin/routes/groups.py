@@ -7,12 +7,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from kompat.admin import groups
+from kompat.admin.fan_out import Place
 from kompat.admin.group_offsets import commit, delete_offsets, target
 from kompat.admin.groups import Group, Kind
 from kompat.admin.problems import check, invalid
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import MOST_ITEMS, Answer, Body, Page, PageQuery, Time, page
-from kompat.admin.spread import Place
+from kompat.common.slices import sliced
 from kompat.protocol.messages import DeleteGroupsRequest
 
 Text = Annotated[str, Meta(max_length=1024)]
@@ -25,7 +26,7 @@ Indexes = Annotated[list[Index], Meta(min_length=1, max_length=10_000)]
 class GroupsQuery(PageQuery):
     type: Literal["classic", "consumer", "share"] | None = None
     state: Annotated[str, Meta(max_length=64, description="such as Stable or Empty")] | None = None
-    search: Annotated[str, Meta(max_length=1024, description="a part of the name")] = ""
+    search: Annotated[str, Meta(max_length=1024, description="only names that contain this text")] = ""
 
 
 class GroupSummary(Answer):
@@ -35,7 +36,7 @@ class GroupSummary(Answer):
     protocol: str
     members: int
     coordinator: int
-    lag: int | None  # null where it is not known
+    lag: int | None  # null if it is not known
 
 
 class AssignedTopic(Answer):
@@ -54,7 +55,7 @@ class Member(Answer):
 class GroupOffset(Answer):
     topic: str
     partition: int
-    committed: int  # of a share group: where its start is
+    committed: int  # of a share group: its start offset
     end_offset: int | None
     lag: int | None
     metadata: str | None
@@ -72,7 +73,7 @@ class GroupDetails(Answer):
 
 
 class To(Body):
-    """One of these."""
+    """Give one of these."""
 
     offset: Position | None = None
     time: Time | None = None
@@ -108,7 +109,7 @@ class NewOffsets(Body):
     offsets: Annotated[list[NewOffset], Meta(min_length=1, max_length=MOST_ITEMS * 10)]
 
 
-class Forgotten(Body):
+class DeletedOffsets(Body):
     topic: TopicName
     partitions: Indexes | None = None
 
@@ -117,9 +118,9 @@ async def list_groups(call: Call) -> Page[GroupSummary]:
     query = call.query
     types, states = [query.type] if query.type else [], [query.state] if query.state else []
     found = [group for group in await groups.list_groups(call, types, states) if query.search in group.name]
-    chosen = page(found, lambda group: group.name, query.limit, query.cursor)
+    chosen = await page(found, lambda group: group.name, query.limit, query.cursor)
     await groups.complete(call, chosen.items)
-    return Page(items=[_summary(group) for group in chosen.items], next_cursor=chosen.next_cursor)
+    return Page(items=[_summary(group) async for group in sliced(chosen.items)], next_cursor=chosen.next_cursor)
 
 
 def _summary(group: Group) -> GroupSummary:
@@ -143,7 +144,7 @@ async def get_group(call: Call) -> GroupDetails:
         protocol=group.protocol,
         coordinator=group.coordinator,
         lag=group.lag,
-        members=[_member(group.kind, each) for each in group.members],
+        members=[_member(group.kind, each) async for each in sliced(group.members)],
         offsets=[
             GroupOffset(
                 topic=topic,
@@ -153,9 +154,13 @@ async def get_group(call: Call) -> GroupDetails:
                 lag=each.lag,
                 metadata=each.metadata,
             )
-            for (topic, partition), each in sorted(group.offsets.items())
+            async for (topic, partition), each in sliced(sorted(group.offsets.items(), key=_place))
         ],
     )
+
+
+def _place(item: tuple[Place, Any]) -> Place:
+    return item[0]
 
 
 def _member(kind: Kind, member: Any) -> Member:
@@ -173,7 +178,7 @@ def _member(kind: Kind, member: Any) -> Member:
 async def reset(call: Call) -> Moved:
     body: Reset = call.body
     if body.partitions is not None and body.topic is None:
-        raise invalid("`partitions` are of a topic: give `topic`.")
+        raise invalid("`partitions` needs a `topic`.")
     if (
         isinstance(body.to, To)
         and sum(each is not None for each in (body.to.offset, body.to.time, body.to.shift_by)) != 1
@@ -182,25 +187,24 @@ async def reset(call: Call) -> Moved:
     group = await groups.find_group(call, call.path["group"])
     wanted = await target(call, group, body)
     if not body.dry_run:
-        await commit(call, group, {place: (offset, "") for place, offset in wanted.items()})
-    before = {place: each.offset for place, each in group.offsets.items()}
-    return _moved(before, wanted)
+        await commit(call, group, {place: (offset, "") async for place, offset in sliced(wanted.items())})
+    return await _moved(group, wanted)
 
 
 async def put_offsets(call: Call) -> Moved:
-    """Also of a group that does not exist yet: it does then."""
-    wanted = {(each.topic, each.partition): (each.offset, each.metadata) for each in call.body.offsets}
+    """Commit offsets, also for a group that does not exist yet, which creates it."""
+    wanted = {(each.topic, each.partition): (each.offset, each.metadata) async for each in sliced(call.body.offsets)}
     group = await groups.find_or_begin(call, call.path["group"])
     await commit(call, group, wanted)
-    before = {place: each.offset for place, each in group.offsets.items()}
-    return _moved(before, {place: offset for place, (offset, _) in wanted.items()})
+    return await _moved(group, {place: offset for place, (offset, _) in wanted.items()})
 
 
-def _moved(before: dict[Place, int], after: dict[Place, int]) -> Moved:
+async def _moved(group: Group, after: dict[Place, int]) -> Moved:
+    before = group.offsets
     return Moved(
         offsets=[
-            Move(topic=place[0], partition=place[1], from_=before.get(place), to=offset)
-            for place, offset in sorted(after.items())
+            Move(topic=place[0], partition=place[1], from_=before[place].offset if place in before else None, to=offset)
+            async for place, offset in sliced(sorted(after.items(), key=_place))
         ]
     )
 
@@ -232,16 +236,16 @@ ROUTES = [
         problems=(409,),
     ),
     Route(
-        method="POST", path=f"{GROUP}/reset", handle=reset, summary="Move a group's offsets", tag="groups",
+        method="POST", path=f"{GROUP}/reset", handle=reset, summary="Reset the offsets of a group", tag="groups",
         body=Reset, answer=Moved, problems=(409,),
-        description="Of one topic, or of all that the group has offsets of. `dryRun` says what would come of it. The group must not have members.",
+        description="The offsets of one topic are reset, or of all topics for which the group has committed offsets. `dryRun` returns the result without changing anything. The group must not have members.",
     ),
     Route(
-        method="PUT", path=f"{GROUP}/offsets", handle=put_offsets, summary="Set single offsets of a group", tag="groups",
+        method="PUT", path=f"{GROUP}/offsets", handle=put_offsets, summary="Set offsets of a group", tag="groups",
         body=NewOffsets, answer=Moved, problems=(409,),
     ),
     Route(
-        method="DELETE", path=f"{GROUP}/offsets", handle=forget_offsets, summary="Forget a group's offsets of a topic",
-        tag="groups", body=Forgotten, problems=(409,),
+        method="DELETE", path=f"{GROUP}/offsets", handle=forget_offsets, summary="Delete the offsets of a group for a topic",
+        tag="groups", body=DeletedOffsets, problems=(409,),
     ),
 ]  # fmt: skip

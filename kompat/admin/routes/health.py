@@ -1,4 +1,4 @@
-"""Whether the broker is there, whether it serves, and which it is; and what there is to ask for."""
+"""Liveness, readiness, the version, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -46,28 +46,33 @@ async def ready(call: Call) -> Health:
     wrong = [check for check in checks if not check.ok]
     if wrong:
         reasons = " ".join(f"{check.name}: {check.reason}" for check in wrong)
-        raise Problem(UNAVAILABLE, f"{reasons} Clients are served by other brokers until then.", name="not-ready")
+        raise Problem(UNAVAILABLE, f"{reasons} Until then other brokers serve clients.", name="not-ready")
     return Health(status="ok", checks=checks)
 
 
 async def readiness(call: Call) -> list[Check]:
     if call.services is None:
-        return [Check(name="broker", ok=False, reason="it is starting, or waits for the other brokers of its cluster.")]
+        return [
+            Check(name="broker", ok=False, reason="the broker is starting, or waits for other brokers of its cluster.")
+        ]
     checks = [Check(name="broker", ok=True)]
     if call.stopping.is_set():
-        checks = [Check(name="broker", ok=False, reason="it is about to stop.")]
+        checks = [Check(name="broker", ok=False, reason="the broker is shutting down.")]
     checks.append(_room(call.services.logs))
     cluster = call.services.cluster
-    member = cluster.member
-    if member is None:
-        return checks
     is_registered = call.services.node_id in cluster.brokers
     has_controller = cluster.controller is not None
     checks += [
-        _check("registered", is_registered, "the cluster does not know of it yet."),
-        _check("inside", not member.leaders.is_outside, "it has lost most of the other brokers."),
+        _check("registered", is_registered, "the broker is not registered in the cluster yet."),
+        _check(
+            "inside", not cluster.local.leaders.is_outside, "the broker has no connection to a majority of the cluster."
+        ),
         _check("controller", has_controller, "the cluster has no controller at the moment."),
-        _check("metadata", await cluster.reach(cluster.end, CAUGHT_UP_WITHIN), "it has not read all metadata yet."),
+        _check(
+            "metadata",
+            await cluster.reach(cluster.end, CAUGHT_UP_WITHIN),
+            "the broker has not caught up with the cluster metadata yet.",
+        ),
     ]
     return checks
 
@@ -76,7 +81,7 @@ def _room(logs: Logs) -> Check:
     try:
         logs.require_room()
     except KafkaError as error:
-        return Check(name="disk", ok=False, reason=f"it takes no writes: {error.message}.")
+        return Check(name="disk", ok=False, reason=f"the broker refuses writes: {error.message}.")
     return Check(name="disk", ok=True)
 
 
@@ -101,20 +106,20 @@ async def openapi(_: Call) -> Response:
 
 ROUTES = [
     Route(
-        method="GET", path="/health/live", handle=live, summary="Whether the process answers", tag="health",
+        method="GET", path="/health/live", handle=live, summary="Check whether the process is alive", tag="health",
         answer=Health, is_open=True,
     ),
     Route(
-        method="GET", path="/health/ready", handle=ready, summary="Whether the broker serves clients", tag="health",
+        method="GET", path="/health/ready", handle=ready, summary="Check whether the broker is ready to serve clients", tag="health",
         answer=Health, is_open=True,
-        description="Its disk has room for writes. In a cluster: it has joined, is in touch with most of the others, and there is a controller.",
+        description="A ready broker has disk space for writes. In a cluster it is registered, is connected to a majority of the brokers, and the cluster has a controller.",
     ),
     Route(
-        method="GET", path="/health", handle=ready, summary="As /health/ready", tag="health", answer=Health, is_open=True,
+        method="GET", path="/health", handle=ready, summary="Same as /health/ready", tag="health", answer=Health, is_open=True,
     ),
-    Route(method="GET", path="/version", handle=version, summary="Which kompat this is", tag="health", answer=Version),
+    Route(method="GET", path="/version", handle=version, summary="Show the version of kompat", tag="health", answer=Version),
     Route(
-        method="GET", path="/openapi.json", handle=openapi, summary="All routes, as OpenAPI 3.1", tag="health",
+        method="GET", path="/openapi.json", handle=openapi, summary="All routes as an OpenAPI 3.1 document", tag="health",
         answer=dict, is_open=True,
     ),
 ]  # fmt: skip

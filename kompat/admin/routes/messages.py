@@ -1,4 +1,4 @@
-"""Messages: send, read by offset or time, search, look at one."""
+"""Messages: send, read by offset or time, search, show one."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from kompat.admin.shapes import (
     rfc3339,
 )
 from kompat.admin.turns import AT_A_TIME, LONGEST_CURSOR, turn_of
-from kompat.extensions.reading import ReadPage, ReadRange
+from kompat.common.slices import sliced
+from kompat.extensions.reads.service import ReadPage, ReadRange
 from kompat.protocol.records import Record
-from kompat.slices import sliced
 from kompat.types import Millis
 
 MOST_BYTES = 4 << 20
 AFTER_ALL = 2**63 - 1
 
-Where = Annotated[str, Meta(pattern="^(earliest|latest|[0-9]{1,18})$", description="earliest, latest or a number")]
-PageCursor = Annotated[str, Meta(max_length=LONGEST_CURSOR, description="`nextCursor` of the page before")]
+Where = Annotated[str, Meta(pattern="^(earliest|latest|[0-9]{1,18})$", description="earliest, latest or an offset")]
+PageCursor = Annotated[str, Meta(max_length=LONGEST_CURSOR, description="`nextCursor` of the previous page")]
 Isolation = Annotated[
-    Literal["committed", "uncommitted"], Meta(description="whether open and aborted transactions are read")
+    Literal["committed", "uncommitted"],
+    Meta(description="isolation level: whether records of open and aborted transactions are read"),
 ]
 
 
@@ -46,7 +47,7 @@ class NewMessages(Body):
 
 
 class Result(Answer):
-    """`error` is there where the message was not taken."""
+    """`error` is there if the message was rejected."""
 
     partition: int
     offset: int
@@ -69,7 +70,10 @@ class ReadQuery(Query):
     cursor: PageCursor | None = None
     key: str | None = None
     key_encoding: Encoding | UnsetType = UNSET
-    search: Annotated[str, Meta(max_length=1024, description="a text in key, value or headers")] | None = None
+    search: (
+        Annotated[str, Meta(max_length=1024, description="only messages with this text in their key, value or headers")]
+        | None
+    ) = None
     isolation: Isolation = "committed"
     direction: Literal["forward", "backward"] = "forward"
     max_bytes: Annotated[int, Meta(ge=1, le=MOST_BYTES)] = MOST_BYTES
@@ -99,7 +103,7 @@ async def send(call: Call) -> Results:
     records: dict[int, Record] = {}
     async for place, each in sliced(enumerate(given)):
         try:
-            records[place] = record_of(each, now)
+            records[place] = await record_of(each, now)
         except Problem as problem:
             refused[place] = problem
     sent: dict[int, Sent] = {}
@@ -150,7 +154,7 @@ async def read(call: Call) -> Page[Message]:
 
 
 async def _messages(call: Call, page: ReadPage) -> list[Message]:
-    found = [message(each.partition, each.record) async for each in sliced(page.records)]
+    found = [await message(each.partition, each.record) async for each in sliced(page.records)]
     await charge(call, sum(each.size for each in found))
     return found
 
@@ -169,7 +173,7 @@ def _range(topic: str, partitions: Sequence[int], query: ReadQuery) -> ReadRange
 
 
 def _offsets(query: ReadQuery) -> tuple[int | None, int | None]:
-    """Forward from an offset on; backward from it down."""
+    """The range of offsets: from an offset upwards if forward, downwards if backward."""
     if query.direction == "backward":
         if query.offset == "earliest":
             return None, 0
@@ -233,22 +237,22 @@ async def read_one(call: Call) -> Message:
     found = (await call.services.reads.read(wanted, limit=1)).records
     if not found:
         raise missing(
-            f"There is no record at offset {offset} of partition {partition} of {topic}: it is not there yet, was removed, "
-            "waits for its time, or the place belongs to a transaction's marker."
+            f"There is no record at offset {offset} of partition {partition} of {topic}: it is not written yet, was deleted, "
+            "is delayed, or the offset belongs to a transaction marker."
         )
-    return message(partition, found[0].record)
+    return await message(partition, found[0].record)
 
 
 ROUTES = [
     Route(
-        method="POST", path="/v1/topics/{topic}/messages", handle=send, summary="Send messages",
-        description="They are written when the answer is there, with acks=all. Where some cannot be taken, their results say why.",
+        method="POST", path="/v1/topics/{topic}/messages", handle=send, summary="Produce messages",
+        description="The response comes when the messages are written with acks=all. The result of each rejected message has the reason.",
         tag="messages", body=NewMessages, answer=Results, problems=(404, 413, 429, 507),
     ),
     Route(
         method="GET", path="/v1/topics/{topic}/messages", handle=read,
         summary="Read or search messages, by offset or time, forward or backward",
-        description=f"In the order of time; of more than {AT_A_TIME} partitions, so many after the other. A page is the result of bounded work: it may be empty and yet have a `nextCursor`.",
+        description=f"Messages are in the order of their timestamps; of more than {AT_A_TIME} partitions, {AT_A_TIME} are read at a time. The work for a page is bounded: a page may be empty and still have a `nextCursor`.",
         tag="messages", query=ReadQuery, answer=Page[Message],
     ),
     Route(

@@ -1,4 +1,4 @@
-"""Queue's way to tell which brokers have which partitions, in its own shape."""
+"""Queue's list of partitions and their brokers, in its own JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from msgspec import UNSET, UnsetType
 from kompat.admin.problems import check, missing
 from kompat.admin.producing import partitions_of
 from kompat.admin.route import Call, Route
-from kompat.admin.routes.queue_seed import TAG, Name
+from kompat.admin.routes.queue import TAG, Name
+from kompat.common.slices import sliced
 from kompat.protocol.messages import DescribeClusterRequest
 
 MOST_SHARDS: Final = 10_000
@@ -50,7 +51,7 @@ async def shards_info(call: Call) -> Shards:
     shards: dict[str, Shard] = {}
     for name in call.query.topics or _topics(call):
         await partitions_of(call, name)
-        for place in _partitions(call, name):
+        async for place in sliced(_partitions(call, name)):
             shards[f"{name}-{place.index}"] = Shard(
                 ShardType=PARTITIONS,
                 ShardID=len(shards) + 1,
@@ -70,13 +71,13 @@ def _topics(call: Call) -> list[str]:
 def _partitions(call: Call, name: str) -> Any:
     found = call.services.cluster.topic(name)
     if found is None:
-        raise missing(f"There is no topic {name}.")
+        raise missing(f"Topic {name} does not exist.")
     return found.partitions
 
 
 ROUTES = [
     Route(
-        method="GET", path="/shards-info", handle=shards_info, summary="Tell which brokers have which partitions",
+        method="GET", path="/shards-info", handle=shards_info, summary="Show the brokers of partitions",
         tag=TAG, query=ShardsQuery, answer=Shards, problems=(404,),
     ),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Users, ACLs and quotas: who is let in, who may do what, and how much."""
+"""Users, ACLs and quotas."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from kompat.admin.problems import check, invalid
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import DEFAULT_LIMIT, MOST_ITEMS, Answer, Body, Cursor, Limit, Page, PageQuery, Query, page
+from kompat.common.slices import sliced
 from kompat.errors import ErrorCode
 from kompat.protocol.messages import (
     AlterClientQuotasRequest,
@@ -62,18 +63,18 @@ class NewUser(Body):
 async def list_users(call: Call) -> Page[User]:
     response = await call.send(DescribeUserScramCredentialsRequest(users=None))
     check(response.error_code, response.error_message)
-    found = [_user(each) for each in response.results if each.error_code == ErrorCode.NONE]
-    return page(found, lambda user: user.name, call.query.limit, call.query.cursor)
+    found = [_user(each) async for each in sliced(response.results) if each.error_code == ErrorCode.NONE]
+    return await page(found, lambda user: user.name, call.query.limit, call.query.cursor)
 
 
-def _user(told: Any) -> User:
+def _user(described: Any) -> User:
     names = {number: name for name, number in MECHANISMS.items()}
-    known = [Credential(mechanism=names[c.mechanism], iterations=c.iterations) for c in told.credential_infos]
-    return User(name=told.user, credentials=known)
+    known = [Credential(mechanism=names[c.mechanism], iterations=c.iterations) for c in described.credential_infos]
+    return User(name=described.user, credentials=known)
 
 
 async def put_user(call: Call) -> User:
-    """The password leaves this process only as what SCRAM makes of it."""
+    """Only the SCRAM credential leaves this process, not the password."""
     body: NewUser = call.body
     kind = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
     upsertions = []
@@ -83,7 +84,7 @@ async def put_user(call: Call) -> User:
         upsertions.append(
             kind(name=body.name, mechanism=mechanism, iterations=body.iterations, salt=salt, salted_password=salted)
         )
-    # One at a time: a user that a request has twice is refused.
+    # One mechanism at a time: Kafka rejects a request that has a user twice.
     for upsertion in upsertions:
         response = await call.send(AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion]))
         check(response.results[0].error_code, response.results[0].error_message)
@@ -91,8 +92,8 @@ async def put_user(call: Call) -> User:
 
 
 async def _get_user(call: Call, name: str) -> User:
-    asked = [DescribeUserScramCredentialsRequest.UserName(name=name)]
-    response = await call.send(DescribeUserScramCredentialsRequest(users=asked))
+    requested = [DescribeUserScramCredentialsRequest.UserName(name=name)]
+    response = await call.send(DescribeUserScramCredentialsRequest(users=requested))
     check(response.error_code, response.error_message)
     check(response.results[0].error_code, response.results[0].error_message)
     return _user(response.results[0])
@@ -126,7 +127,7 @@ class NewAcl(Body):
     principal: Annotated[str, Meta(max_length=1024, examples=["User:alice"])]
     operation: OperationName
     resource_type: KindName
-    resource_name: Text | None = None  # of the cluster there is one
+    resource_name: Text | None = None  # the cluster needs none
     pattern_type: PatternName = "literal"
     host: Text = "*"
     permission: PermissionName = "allow"
@@ -185,8 +186,9 @@ def _acl(resource: Any, acl: Any) -> AclShape:
 async def list_acls(call: Call) -> Page[AclShape]:
     response = await call.send(DescribeAclsRequest(**_filter(call.query)))
     check(response.error_code, response.error_message)
-    found = [_acl(resource, acl) for resource in response.resources for acl in resource.acls]
-    return page(found, _acl_key, call.query.limit, call.query.cursor)
+    acls = ((resource, acl) for resource in response.resources for acl in resource.acls)
+    found = [_acl(*each) async for each in sliced(acls)]
+    return await page(found, _acl_key, call.query.limit, call.query.cursor)
 
 
 def _acl_key(acl: AclShape) -> str:
@@ -206,7 +208,7 @@ async def create_acls(call: Call) -> Page[AclShape]:
             operation=Operation[each.operation.upper()],
             permission_type=Permission[each.permission.upper()],
         )
-        for each in call.body.acls
+        async for each in sliced(call.body.acls)
     ]
     response = await call.send(CreateAclsRequest(creations=creations))
     for outcome in response.results:
@@ -221,7 +223,7 @@ async def create_acls(call: Call) -> Page[AclShape]:
             operation=each.operation,
             permission=each.permission,
         )
-        for each in call.body.acls
+        async for each in sliced(call.body.acls)
     ]
     return Page(items=made)
 
@@ -230,23 +232,23 @@ def _resource_name(acl: NewAcl) -> str:
     if acl.resource_name is not None:
         return acl.resource_name
     if acl.resource_type != "cluster":
-        raise invalid(f"Which {acl.resource_type}? Give `resourceName`; * is for all.")
+        raise invalid(f"Give the `resourceName` of the {acl.resource_type}; * stands for all.")
     return CLUSTER_NAME
 
 
 async def delete_acls(call: Call) -> DeletedAcls:
     if all(getattr(call.query, name) is None for name in AclFilters.__struct_fields__):
-        raise invalid("Say which: without any parameter all ACLs would be deleted.")
+        raise invalid("Give a parameter: without one, all ACLs would be deleted.")
     wanted = DeleteAclsRequest.DeleteAclsFilter(**_filter(call.query))
     response = await call.send(DeleteAclsRequest(filters=[wanted]))
     result = response.filter_results[0]
     check(result.error_code, result.error_message)
-    return DeletedAcls(deleted=[_acl(each, each) for each in result.matching_acls])
+    return DeletedAcls(deleted=[_acl(each, each) async for each in sliced(result.matching_acls)])
 
 
 # -- quotas ------------------------------------------------------------------------------------------------------------
 class Quota(Answer, kw_only=True):
-    user: str | UnsetType | None = UNSET  # null: of all that have none of their own
+    user: str | UnsetType | None = UNSET  # null: the default user
     client_id: str | UnsetType | None = UNSET
     ip: str | UnsetType | None = UNSET
     values: dict[str, float]
@@ -268,10 +270,10 @@ async def list_quotas(call: Call) -> Page[Quota]:
     check(response.error_code, response.error_message)
     fields = {name: attribute for attribute, name in ENTITIES}
     found = []
-    for entry in response.entries or ():
+    async for entry in sliced(response.entries or ()):
         entity = {fields[each.entity_type]: each.entity_name for each in entry.entity}
         found.append(Quota(**entity, values={each.key: each.value for each in entry.values}))
-    return page(found, _quota_key, call.query.limit, call.query.cursor)
+    return await page(found, _quota_key, call.query.limit, call.query.cursor)
 
 
 def _quota_key(quota: Quota) -> str:
@@ -287,11 +289,11 @@ async def alter_quotas(call: Call) -> None:
         if getattr(body, attribute) is not UNSET
     ]
     if not entity:
-        raise invalid("Whose quota? Give `user`, `clientId` or `ip`; null stands for all that have none of their own.")
+        raise invalid("Give `user`, `clientId` or `ip`; null stands for the default entity.")
     ops = [kind.OpData(key=key, value=value) for key, value in (body.set or {}).items()]
     ops += [kind.OpData(key=key, remove=True) for key in body.delete or ()]
     if not ops:
-        raise invalid("There is nothing to change: give `set` or `delete`.")
+        raise invalid("The request changes nothing: give `set` or `delete`.")
     response = await call.send(AlterClientQuotasRequest(entries=[kind(entity=entity, ops=ops)]))
     check(response.entries[0].error_code, response.entries[0].error_message)
 
@@ -302,10 +304,10 @@ ROUTES = [
         query=PageQuery, answer=Page[User],
     ),
     Route(
-        method="POST", path="/v1/users", handle=put_user, summary="Make a user, or change its password", tag="security",
+        method="POST", path="/v1/users", handle=put_user, summary="Create a user, or change the password of a user", tag="security",
         body=NewUser, answer=User, status=201,
     ),
-    Route(method="GET", path="/v1/users/{user}", handle=get_user, summary="A user", tag="security", answer=User),
+    Route(method="GET", path="/v1/users/{user}", handle=get_user, summary="Describe a user", tag="security", answer=User),
     Route(method="DELETE", path="/v1/users/{user}", handle=delete_user, summary="Delete a user", tag="security"),
     Route(
         method="GET", path="/v1/acls", handle=list_acls, summary="List ACLs", tag="security",

@@ -1,4 +1,4 @@
-"""Messages as they come, by server-sent events."""
+"""New messages of a topic, by server-sent events."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from msgspec import Meta
 from starlette.responses import StreamingResponse
 
 from kompat.admin.access import may_read
+from kompat.admin.encoding import encoded
+from kompat.admin.fan_out import EARLIEST, LATEST
 from kompat.admin.following import Following, Placed, start_of
 from kompat.admin.messages import PartitionNumber, message
 from kompat.admin.problems import invalid, missing, problem_of
@@ -17,13 +19,12 @@ from kompat.admin.producing import partitions_of
 from kompat.admin.route import Call, Route
 from kompat.admin.routes.messages import Isolation
 from kompat.admin.shapes import Query, millis
-from kompat.admin.spread import EARLIEST, LATEST
 from kompat.admin.turns import AT_A_TIME
+from kompat.common.slices import sliced
 from kompat.errors import KafkaError
-from kompat.slices import sliced
 
 EVENTS = "text/event-stream"
-FEW = 8  # partitions: then every event says where all of them stand
+FEW = 8  # partitions: up to so many, every event has the positions of all of them
 RETRY_MS = 1000
 LONGEST_ID = 8192
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
@@ -31,7 +32,7 @@ HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-ty
 
 class TailQuery(Query):
     partition: PartitionNumber | None = None
-    from_: Annotated[str, Meta(max_length=64, description="latest, earliest, an offset, or a time by RFC 3339")] = (
+    from_: Annotated[str, Meta(max_length=64, description="latest, earliest, an offset, or an RFC 3339 time")] = (
         msgspec.field(default="latest", name="from")
     )
     isolation: Isolation = "committed"
@@ -43,7 +44,7 @@ async def tail(call: Call) -> StreamingResponse:
     may_read(call, topic)
     count = await partitions_of(call, topic)
     if query.partition is not None and query.partition >= count:
-        raise missing(f"There is no partition {query.partition} of {topic}.")
+        raise missing(f"Partition {query.partition} of {topic} does not exist.")
     partitions = range(count) if query.partition is None else [query.partition]
     if len(partitions) > AT_A_TIME:
         raise invalid(f"{topic} has more than {AT_A_TIME} partitions. Give `partition` to follow one of them.")
@@ -67,17 +68,17 @@ async def _start(call: Call, topic: str, partitions: Sequence[int], where: str) 
     return dict(await start_of(call, topic, partitions, timestamp))
 
 
-def _resumed(told: str) -> dict[int, int]:
-    """Where a client stood that comes again."""
-    if not told:
+def _resumed(last_id: str) -> dict[int, int]:
+    """The positions of a client that reconnects."""
+    if not last_id:
         return {}
     found: dict[int, int] = {}
-    for part in told.split(",") if len(told) <= LONGEST_ID else [""]:
+    for part in last_id.split(",") if len(last_id) <= LONGEST_ID else [""]:
         partition, _, offset = part.partition(":")
         if not (partition.isascii() and partition.isdigit() and len(partition) <= 10):
-            raise invalid("Last-Event-ID is not one of this stream. Leave it out to begin anew.")
+            raise invalid("Last-Event-ID does not belong to this stream. Omit it to start again.")
         if not (offset.isascii() and offset.isdigit() and len(offset) <= 18):
-            raise invalid("Last-Event-ID is not one of this stream. Leave it out to begin anew.")
+            raise invalid("Last-Event-ID does not belong to this stream. Omit it to start again.")
         found[int(partition)] = int(offset)
     return found
 
@@ -86,10 +87,10 @@ async def _stream(call: Call, following: Following) -> AsyncIterator[bytes]:
     rounds = following.rounds()
     try:
         with call.streams.slot():
-            told = dict(following.positions)
-            yield b"retry: %d\nid: %s\n\n" % (RETRY_MS, _id(told))
+            sent = dict(following.positions)
+            yield b"retry: %d\nid: %s\n\n" % (RETRY_MS, _id(sent))
             async for placed in rounds:
-                events = await _events(placed, told, following.positions) if placed else b": still here\n\n"
+                events = await _events(placed, sent, following.positions) if placed else b": still here\n\n"
                 call.room.hold(len(events))
                 yield events
             yield b"event: end\ndata: {}\n\n"
@@ -99,16 +100,17 @@ async def _stream(call: Call, following: Following) -> AsyncIterator[bytes]:
         await rounds.aclose()
 
 
-async def _events(placed: Sequence[Placed], told: dict[int, int], positions: dict[int, int]) -> bytes:
-    """A client that is lost comes back with the last id that it was told; with many partitions not every event has one."""
+async def _events(placed: Sequence[Placed], sent: dict[int, int], positions: dict[int, int]) -> bytes:
+    """A client that reconnects sends the last id that it got; with many partitions not every event has one."""
     out = bytearray()
     async for number, (partition, record) in sliced(enumerate(placed, 1)):
-        told[partition] = record.offset + 1
+        sent[partition] = record.offset + 1
         if number == len(placed):
-            told.update(positions)
-        if number == len(placed) or len(told) <= FEW:
-            out += b"id: %s\n" % _id(told)
-        out += b"event: message\ndata: %s\n\n" % msgspec.json.encode(message(partition, record))
+            sent.update(positions)
+        if number == len(placed) or len(sent) <= FEW:
+            out += b"id: %s\n" % _id(sent)
+        parts = [part async for part in encoded(await message(partition, record))]
+        out += b"".join((b"event: message\ndata: ", *parts, b"\n\n"))
     return bytes(out)
 
 
@@ -119,7 +121,7 @@ def _id(positions: dict[int, int]) -> bytes:
 ROUTES = [
     Route(
         method="GET", path="/v1/topics/{topic}/tail", handle=tail, summary="Follow a topic by server-sent events",
-        description="Every event is a message. A client that comes again with Last-Event-ID goes on where it stood.",
+        description="Every event is a message. A client that reconnects with Last-Event-ID continues where it stopped.",
         tag="messages", query=TailQuery, media=EVENTS,
     ),
 ]  # fmt: skip

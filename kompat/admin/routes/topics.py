@@ -1,4 +1,4 @@
-"""Topics: list, create, describe, grow, delete, cut off."""
+"""Topics: list, create, describe, add partitions, delete, delete records."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kompat.admin.fan_out import EARLIEST, LATEST, Place, by_leader, offsets, sizes, together
 from kompat.admin.problems import check, invalid, missing
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import Answer, Body, Page, PageQuery, page
-from kompat.admin.spread import EARLIEST, LATEST, Place, by_leader, offsets, sizes, together
 from kompat.cluster.state import ResourceType
+from kompat.common.slices import sliced
 from kompat.config.definitions import ConfigSource
 from kompat.protocol.messages import (
     CreatePartitionsRequest,
@@ -29,13 +30,15 @@ QUEUE, ORDER = "kompat.queue.source", "kompat.delivery.order"
 Name = Annotated[str, Meta(max_length=249, description="a-z A-Z 0-9 . _ -", examples=["orders"])]
 Number = Annotated[int, Meta(ge=1, le=100_000)]
 BrokerIds = Annotated[list[Annotated[int, Meta(ge=0, le=2**31 - 1)]], Meta(min_length=1, max_length=1000)]
-Assignments = Annotated[list[BrokerIds], Meta(max_length=100_000, description="the replicas of each partition")]
+Assignments = Annotated[
+    list[BrokerIds], Meta(max_length=100_000, description="replicas (broker ids) of each partition")
+]
 Offset = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 
 
 class TopicsQuery(PageQuery):
-    search: Annotated[str, Meta(max_length=249, description="a part of the name")] = ""
-    internal: Annotated[bool, Meta(description="also the broker's own topics")] = False
+    search: Annotated[str, Meta(max_length=249, description="only names that contain this text")] = ""
+    internal: Annotated[bool, Meta(description="also internal topics")] = False
 
 
 class TopicSummary(Answer):
@@ -45,7 +48,7 @@ class TopicSummary(Answer):
     replication_factor: int
     internal: bool
     under_replicated: int
-    records: int | None  # offsets between the start and the end, where all leaders can be asked
+    records: int | None  # offsets between the start and the end; null if a leader cannot be reached
     bytes: int | None
     is_queue: bool
     order: Literal["log", "priority"]
@@ -87,28 +90,29 @@ class MorePartitions(Body):
 
 
 class Truncation(Body):
-    offsets: Annotated[dict[int, Offset], Meta(min_length=1, max_length=10_000, description="-1 for all there is")]
+    offsets: Annotated[
+        dict[int, Offset], Meta(min_length=1, max_length=10_000, description="-1 for the high watermark")
+    ]
 
 
 class Truncated(Answer):
     low_watermarks: dict[int, int]
 
 
-# -- looking -----------------------------------------------------------------------------------------------------------
+# -- list and describe -------------------------------------------------------------------------------------------------
 async def list_topics(call: Call) -> Page[TopicSummary]:
     query = call.query
     response = await call.send(MetadataRequest(topics=None, allow_auto_topic_creation=False))
     check(response.error_code)
     found = [t for t in response.topics if query.search in t.name and (query.internal or not t.is_internal)]
-    chosen = page(found, lambda topic: str(topic.name), query.limit, query.cursor)
+    chosen = await page(found, lambda topic: str(topic.name), query.limit, query.cursor)
     wanted = {topic.name: range(len(topic.partitions)) for topic in chosen.items}
     starts, ends, bytes_ = await together(
         (offsets(call, wanted, EARLIEST), offsets(call, wanted, LATEST), sizes(call, wanted))
     )
     records = {place: end - starts[place] for place, end in ends.items() if place in starts}
-    return Page(
-        items=[_summary(call, topic, records, bytes_) for topic in chosen.items], next_cursor=chosen.next_cursor
-    )
+    items = [_summary(call, topic, records, bytes_) async for topic in sliced(chosen.items)]
+    return Page(items=items, next_cursor=chosen.next_cursor)
 
 
 def _summary(call: Call, topic: Any, records: dict[Place, int], bytes_: dict[Place, int]) -> TopicSummary:
@@ -140,12 +144,12 @@ def _kind(call: Call, name: str) -> tuple[bool, Literal["log", "priority"]]:
 
 
 async def described(call: Call, name: str) -> Any:
-    """A topic as Metadata tells of it. Raises where there is none, or none that the caller may see."""
-    asked = [MetadataRequest.MetadataRequestTopic(name=name)]
-    response = await call.send(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+    """A topic from Metadata. Raises KafkaError if it does not exist, or if the caller may not see it."""
+    requested = [MetadataRequest.MetadataRequestTopic(name=name)]
+    response = await call.send(MetadataRequest(topics=requested, allow_auto_topic_creation=False))
     check(response.error_code)
     topic = response.topics[0]
-    check(topic.error_code, f"There is no topic {name}." if topic.error_code == 3 else None)
+    check(topic.error_code, f"Topic {name} does not exist." if topic.error_code == 3 else None)
     return topic
 
 
@@ -185,7 +189,7 @@ async def _partitions(call: Call, topic: Any) -> list[Partition]:
         (offsets(call, wanted, EARLIEST), offsets(call, wanted, LATEST), sizes(call, wanted))
     )
     found = []
-    for each in sorted(topic.partitions, key=lambda p: int(p.partition_index)):
+    async for each in sliced(sorted(topic.partitions, key=lambda p: int(p.partition_index))):
         place = (topic.name, each.partition_index)
         found.append(
             Partition(
@@ -205,10 +209,10 @@ async def _partitions(call: Call, topic: Any) -> list[Partition]:
 
 async def list_partitions(call: Call) -> Page[Partition]:
     found = await _partitions(call, await described(call, call.path["topic"]))
-    return page(found, lambda each: f"{each.partition:010}", call.query.limit, call.query.cursor)
+    return await page(found, lambda each: f"{each.partition:010}", call.query.limit, call.query.cursor)
 
 
-# -- changing ----------------------------------------------------------------------------------------------------------
+# -- changes -----------------------------------------------------------------------------------------------------------
 async def create_topic(call: Call) -> Topic:
     body: NewTopic = call.body
     wanted = CreateTopicsRequest.CreatableTopic
@@ -254,8 +258,10 @@ async def truncate(call: Call) -> Truncated:
     topic = await described(call, name)
     beyond = [index for index in wanted if not 0 <= index < len(topic.partitions)]
     if beyond:
-        raise missing(f"There is no partition {beyond[0]} of {name}. It has {len(topic.partitions)}.")
-    led = by_leader(call, {name: wanted})
+        raise missing(
+            f"Partition {beyond[0]} of {name} does not exist: the topic has {len(topic.partitions)} partitions."
+        )
+    led = await by_leader(call, {name: wanted})
     if sum(len(each[name]) for each in led.values()) < len(wanted):
         raise invalid("A partition has no leader at the moment. Try again when GET /v1/topics/{topic} shows one.")
     responses = await together(_cut(call, node, name, each[name]) for node, each in led.items())
@@ -267,7 +273,8 @@ async def truncate(call: Call) -> Truncated:
 
 async def _cut(call: Call, node: NodeId, name: str, indexes: list[int]) -> Any:
     wanted = DeleteRecordsRequest.DeleteRecordsTopic
-    cuts = [wanted.DeleteRecordsPartition(partition_index=i, offset=call.body.offsets[i]) for i in indexes]
+    offsets = call.body.offsets
+    cuts = [wanted.DeleteRecordsPartition(partition_index=i, offset=offsets[i]) async for i in sliced(indexes)]
     topics = [wanted(name=name, partitions=cuts)]
     return await call.send(DeleteRecordsRequest(topics=topics, timeout_ms=PATIENCE_MS), to=node)
 
@@ -280,14 +287,14 @@ ROUTES = [
     Route(
         method="POST", path="/v1/topics", handle=create_topic, summary="Create a topic", tag="topics",
         body=NewTopic, answer=Topic, status=201, problems=(409,),
-        description="`replicationFactor` -1 takes the broker's default. `assignments` names the replicas of each partition instead of both numbers.",
+        description="`replicationFactor` -1 takes the broker's default. `assignments` replaces both numbers with the replicas of each partition.",
     ),
     Route(
         method="GET", path="/v1/topics/{topic}", handle=get_topic, summary="Describe a topic and its partitions", tag="topics",
         answer=Topic,
     ),
     Route(
-        method="DELETE", path="/v1/topics/{topic}", handle=delete_topic, summary="Delete a topic and all that is in it",
+        method="DELETE", path="/v1/topics/{topic}", handle=delete_topic, summary="Delete a topic and its records",
         tag="topics", problems=(409,),
     ),
     Route(
@@ -295,12 +302,12 @@ ROUTES = [
         tag="topics", query=PageQuery, answer=Page[Partition],
     ),
     Route(
-        method="POST", path="/v1/topics/{topic}/partitions", handle=grow_topic, summary="Give a topic more partitions",
+        method="POST", path="/v1/topics/{topic}/partitions", handle=grow_topic, summary="Add partitions to a topic",
         tag="topics", body=MorePartitions, answer=Topic, problems=(409,),
-        description="`count` is how many there shall be in all. Keys go to other partitions from then on.",
+        description="`count` is the new number of partitions. Keys are mapped to other partitions afterwards.",
     ),
     Route(
-        method="POST", path="/v1/topics/{topic}/truncate", handle=truncate, summary="Forget records before an offset",
+        method="POST", path="/v1/topics/{topic}/truncate", handle=truncate, summary="Delete the records before an offset",
         tag="topics", body=Truncation, answer=Truncated,
     ),
 ]  # fmt: skip

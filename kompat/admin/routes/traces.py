@@ -1,4 +1,4 @@
-"""The stories of traced records: by trace id, by message id, by where a record is; and events by time."""
+"""Traces of records, by trace id, message id or offset; and trace events by time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from kompat.admin.problems import missing
 from kompat.admin.route import Call, Route
 from kompat.admin.routes.messages import PageCursor
 from kompat.admin.shapes import DEFAULT_LIMIT, Answer, Limit, Page, Query, Time, millis, rfc3339
+from kompat.common.slices import sliced
 from kompat.extensions.tracing.events import TraceEvent
-from kompat.extensions.tracing.service import TRACE_TOPIC
+from kompat.extensions.tracing.recorder import TRACE_TOPIC
 from kompat.extensions.tracing.timeline import Step, Timeline
 from kompat.types import Millis
 
@@ -61,34 +62,34 @@ class FoundEvent(Event, kw_only=True):
     message_id: str | UnsetType = UNSET
 
 
-class StoryEvent(Event, kw_only=True):
+class TimelineEvent(Event, kw_only=True):
     since_start: int  # ms
     since_previous: int
 
 
-class Story(Answer):
+class RecordTrace(Answer):
     trace_id: str
     record: Place
     message_id: str | None
     total: int  # ms from the first event to the last
-    events: list[StoryEvent]
+    events: list[TimelineEvent]
 
 
-class Stories(Answer):
-    traces: list[Story]
+class Traces(Answer):
+    traces: list[RecordTrace]
 
 
 _DETAILS = frozenset(field.name for field in msgspec.structs.fields(Event)) - {"kind", "at"}
 
 
 def _fields(event: TraceEvent) -> dict[str, Any]:
-    told = {name: value for name, value in event.to_json().items() if name in _DETAILS}
-    return {**told, "kind": event.event, "at": rfc3339(event.timestamp)}
+    details = {name: value for name, value in event.to_json().items() if name in _DETAILS}
+    return {**details, "kind": event.event, "at": rfc3339(event.timestamp)}
 
 
-def _story(timeline: Timeline) -> Story:
+def _record_trace(timeline: Timeline) -> RecordTrace:
     topic, partition, offset = timeline.record.rsplit("/", 2)
-    return Story(
+    return RecordTrace(
         trace_id=timeline.trace_id,
         record=Place(topic=topic, partition=int(partition), offset=int(offset)),
         message_id=timeline.message_id,
@@ -97,8 +98,8 @@ def _story(timeline: Timeline) -> Story:
     )
 
 
-def _step(step: Step) -> StoryEvent:
-    return StoryEvent(since_start=step.since_start_ms, since_previous=step.since_previous_ms, **_fields(step.event))
+def _step(step: Step) -> TimelineEvent:
+    return TimelineEvent(since_start=step.since_start_ms, since_previous=step.since_previous_ms, **_fields(step.event))
 
 
 async def search(call: Call) -> Page[FoundEvent]:
@@ -115,7 +116,7 @@ async def search(call: Call) -> Page[FoundEvent]:
     )
     items = [
         FoundEvent(trace_id=e.trace_id, record=e.record, message_id=_or_unset(e.message_id), **_fields(e))
-        for e in found.events
+        async for e in sliced(found.events)
     ]
     return Page(items=items, next_cursor=found.cursor)
 
@@ -124,7 +125,7 @@ def _or_unset(text: str | None) -> str | UnsetType:
     return UNSET if text is None else text
 
 
-async def by_id(call: Call) -> Stories:
+async def by_id(call: Call) -> Traces:
     given = call.path["id"]
     may_read(call, TRACE_TOPIC)
     found = await call.services.traces.by_id(given) if _is_trace_id(given) else []
@@ -132,22 +133,22 @@ async def by_id(call: Call) -> Stories:
         found = await call.services.traces.by_message_id(given)
     if not found:
         raise missing(
-            f"Nothing is known of {given!r}, neither as a trace nor as a message id: docs/traces.md says what is traced."
+            f"There is no trace with the trace id or message id {given!r}. docs/traces.md describes which records are traced."
         )
-    return Stories(traces=[_story(each) for each in found])
+    return Traces(traces=[_record_trace(each) async for each in sliced(found)])
 
 
 def _is_trace_id(text: str) -> bool:
     return len(text) == 32 and all(digit in "0123456789abcdefABCDEF" for digit in text)
 
 
-async def of_message(call: Call) -> Story:
+async def of_message(call: Call) -> RecordTrace:
     topic, partition, offset = call.path["topic"], call.path["partition"], call.path["offset"]
     may_read(call, topic)
     found = await call.services.traces.by_record(topic, partition, offset)
     if found is None:
         raise missing(f"The record at offset {offset} of partition {partition} of {topic} is not traced.")
-    return _story(found)
+    return _record_trace(found)
 
 
 ROUTES = [
@@ -156,7 +157,7 @@ ROUTES = [
             method="GET",
             path=path,
             handle=search,
-            summary="Search events of traced records by topic, group, kind and time",
+            summary="Search trace events by topic, group, type and time",
             tag="traces",
             query=TracesQuery,
             answer=Page[FoundEvent],
@@ -167,16 +168,16 @@ ROUTES = [
         method="GET",
         path="/v1/traces/{id}",
         handle=by_id,
-        summary="Tell the stories of a trace, by its id or by a message id",
+        summary="Show a trace, by its trace id or by a message id",
         tag="traces",
-        answer=Stories,
+        answer=Traces,
     ),
     Route(
         method="GET",
         path="/v1/topics/{topic}/partitions/{partition}/messages/{offset}/trace",
         handle=of_message,
-        summary="Tell the story of one message",
+        summary="Show the trace of a message",
         tag="traces",
-        answer=Story,
+        answer=RecordTrace,
     ),
 ]

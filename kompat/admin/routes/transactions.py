@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from kompat.admin.fan_out import brokers, together
 from kompat.admin.problems import check
 from kompat.admin.route import Call, Route
 from kompat.admin.shapes import Answer, Body, Page, PageQuery, page, rfc3339
-from kompat.admin.spread import brokers, together
 from kompat.errors import ErrorCode, KafkaError
 from kompat.handlers.find_coordinator import KeyType
 from kompat.protocol.messages import (
@@ -22,7 +22,7 @@ from kompat.protocol.messages import (
 )
 from kompat.types import NodeId
 
-TRIES, PAUSE = 50, 0.1  # an abort waits for markers in all partitions
+TRIES, PAUSE = 50, 0.1  # an abort waits for the markers in all partitions
 UNDER_WAY = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 TopicName = Annotated[str, Meta(max_length=249)]
@@ -30,7 +30,7 @@ TopicName = Annotated[str, Meta(max_length=249)]
 
 class TransactionsQuery(PageQuery):
     state: Annotated[str, Meta(max_length=64, description="such as Ongoing or CompleteCommit")] | None = None
-    search: Annotated[str, Meta(max_length=1024, description="a part of the transactional id")] = ""
+    search: Annotated[str, Meta(max_length=1024, description="only transactional ids that contain this text")] = ""
 
 
 class TransactionSummary(Answer):
@@ -89,8 +89,8 @@ async def list_transactions(call: Call) -> Page[TransactionSummary]:
         ]
 
     found = await together(ask(node) for node in brokers(call))
-    known = {each.transactional_id: each for told in found for each in told}
-    return page(known.values(), lambda each: each.transactional_id, query.limit, query.cursor)
+    known = {each.transactional_id: each for listed in found for each in listed}
+    return await page(known.values(), lambda each: each.transactional_id, query.limit, query.cursor)
 
 
 async def get_transaction(call: Call) -> Transaction:
@@ -99,7 +99,7 @@ async def get_transaction(call: Call) -> Transaction:
     response = await call.send(DescribeTransactionsRequest(transactional_ids=[name]), to=coordinator)
     found = response.transaction_states[0]
     is_missing = found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    check(found.error_code, f"There is no transactional id {name}." if is_missing else None)
+    check(found.error_code, f"Transactional id {name} does not exist." if is_missing else None)
     has_begun = found.transaction_start_time_ms >= 0
     return Transaction(
         transactional_id=name,
@@ -115,7 +115,7 @@ async def get_transaction(call: Call) -> Transaction:
 
 
 async def abort(call: Call) -> Transaction:
-    """As a new producer with the same id does it: the old one is fenced, and what it has open ends."""
+    """Abort as a new producer with the same id does: the old one is fenced, and its open transaction is aborted."""
     known = await get_transaction(call)
     request = InitProducerIdRequest(
         transactional_id=known.transactional_id, transaction_timeout_ms=max(1, known.timeout_ms)
@@ -130,7 +130,7 @@ async def abort(call: Call) -> Transaction:
 
 
 async def end_hanging(call: Call) -> Ended:
-    """As `kafka-transactions abort` does it: a marker for a transaction that its coordinator has forgotten."""
+    """Abort as `kafka-transactions abort` does: write a marker for a transaction that its coordinator does not have any more."""
     body: Hanging = call.body
     leader = await call.requests.to_leader(body.topic, body.partition)
     producer = await _producer(call, leader)
@@ -143,8 +143,8 @@ async def end_hanging(call: Call) -> Ended:
         topics=[kind.WritableTxnMarkerTopic(name=body.topic, partition_indexes=[body.partition])],
     )
     response = await call.send(WriteTxnMarkersRequest(markers=[marker]), to=leader)
-    for told in response.markers:
-        for topic in told.topics:
+    for marked in response.markers:
+        for topic in marked.topics:
             for each in topic.partitions:
                 check(each.error_code)
     return Ended(
@@ -157,8 +157,8 @@ async def end_hanging(call: Call) -> Ended:
 
 async def _producer(call: Call, leader: NodeId) -> Any:
     body: Hanging = call.body
-    asked = DescribeProducersRequest.TopicRequest(name=body.topic, partition_indexes=[body.partition])
-    response = await call.send(DescribeProducersRequest(topics=[asked]), to=leader)
+    requested = DescribeProducersRequest.TopicRequest(name=body.topic, partition_indexes=[body.partition])
+    response = await call.send(DescribeProducersRequest(topics=[requested]), to=leader)
     partition = response.topics[0].partitions[0]
     check(partition.error_code, partition.error_message)
     for each in partition.active_producers:
@@ -175,16 +175,16 @@ ROUTES = [
         tag="transactions", query=TransactionsQuery, answer=Page[TransactionSummary],
     ),
     Route(
-        method="GET", path="/v1/transactions/{id}", handle=get_transaction, summary="What a transactional id is about",
+        method="GET", path="/v1/transactions/{id}", handle=get_transaction, summary="Describe a transactional id",
         tag="transactions", answer=Transaction,
     ),
     Route(
-        method="POST", path="/v1/transactions/{id}/abort", handle=abort, summary="Fence a producer and abort what it has open",
+        method="POST", path="/v1/transactions/{id}/abort", handle=abort, summary="Fence a producer and abort its open transaction",
         tag="transactions", answer=Transaction, problems=(409,),
     ),
     Route(
         method="POST", path="/v1/transactions/abort-hanging", handle=end_hanging,
-        summary="End a transaction in one partition that its coordinator has forgotten", tag="transactions",
+        summary="Abort a hanging transaction in one partition", tag="transactions",
         body=Hanging, answer=Ended, problems=(404,),
     ),
 ]  # fmt: skip

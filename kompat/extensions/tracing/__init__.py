@@ -1,1 +1,1 @@
-"""The stories of single records: which records are traced, what happens to them, and how one looks that up."""
+"""The traces of single records: which records are traced, their events, and how a trace is looked up."""

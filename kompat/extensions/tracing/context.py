@@ -1,7 +1,7 @@
-"""Which records are traced, and under which id. Pure.
+"""Which records are traced, and with which id. Pure.
 
-A trace's id is the producer's own where its record has a `traceparent`, and else follows from the record's place: so it
-is the same whenever and wherever it is asked for.
+A trace's id is the producer's own if its record has a `traceparent`; else it is computed from the record's position: so it
+is the same on every broker and at every time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TRACE_ID_SIZE: Final = 16
 SPAN_ID_SIZE: Final = 8
 MILLION: Final = 1_000_000  # the finest rate
 
-_MULTIPLIER: Final = 0x9E3779B97F4A7C15  # odd, its bits well spread
+_MULTIPLIER: Final = 0x9E3779B97F4A7C15  # odd, its bits well distributed
 _ALL_BITS: Final = 2**64 - 1
 _LENGTH: Final = 55  # of version 00: two, 32, 16 and two digits, and what is between them
 _HEX: Final = frozenset(b"0123456789abcdef")
@@ -23,7 +23,7 @@ _SAMPLED: Final = 0x01
 
 
 class Context(NamedTuple):
-    """What a `traceparent` says (W3C Trace Context)."""
+    """The fields of a `traceparent` (W3C Trace Context)."""
 
     trace_id: bytes
     span_id: bytes
@@ -31,7 +31,7 @@ class Context(NamedTuple):
 
 
 def parse_traceparent(value: bytes | None) -> Context | None:
-    """None where it is not one: it may be meant for others, and is none of our business."""
+    """None if it is not valid: it may be meant for other systems, and is ignored."""
     if value is None or len(value) < _LENGTH or not _has_form(value):
         return None
     version, trace_id, span_id, flags = (bytes.fromhex(part.decode()) for part in value[:_LENGTH].split(b"-"))
@@ -49,8 +49,8 @@ def _has_form(value: bytes) -> bool:
 
 
 def place_id(log: bytes, offset: int) -> bytes:
-    """An id for the record at a place; `log` names the partition, and is never used again after a delete."""
-    mixed = (offset + 1) * _MULTIPLIER & _ALL_BITS  # no two offsets come to the same
+    """An id for the record at a position; `log` identifies the partition, and is never reused after a delete."""
+    mixed = (offset + 1) * _MULTIPLIER & _ALL_BITS  # no two offsets have the same
     return _first_half(log) + (mixed ^ mixed >> 32).to_bytes(8, "big")
 
 
@@ -64,7 +64,7 @@ def per_million(rate: float) -> int:
 
 
 def sampled(first: int, end: int, parts: int) -> Iterator[int]:
-    """The offsets in [first, end) that are traced at a rate of so many in a million: evenly spread, and always the same."""
+    """The offsets in [first, end) that are traced at a rate per million: evenly distributed, and always the same."""
     if parts <= 0:
         return
     number = first * parts // MILLION + 1  # of the next one, counted from the log's beginning

@@ -1,6 +1,6 @@
-"""What can happen to a record, and how it is written down: JSON objects, flat, for Spark and kcat to read. Pure.
+"""The events of a record, and how they are written: flat JSON objects, for Spark and kcat to read. Pure.
 
-docs/traces.md tells what the fields mean.
+docs/traces.md explains the fields.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Kind(StrEnum):
     EXPIRED = "EXPIRED"
 
 
-# The order of what happens in the same millisecond.
+# The order of events in the same millisecond.
 RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
 
-class Story:
-    """Whose story it is: what all events of one record have in common, wherever it goes."""
+class RecordTrace:
+    """The trace of a record: the fields that all of its events share, in whichever partition."""
 
-    __slots__ = ("is_own", "key", "message_id", "parent_id", "record", "spread", "text", "trace_id")
+    __slots__ = ("is_own", "key", "message_id", "parent_id", "partition_hash", "record", "text", "trace_id")
 
     def __init__(
         self,
@@ -51,29 +51,29 @@ class Story:
         is_own: bool = False,
     ) -> None:
         self.trace_id = trace_id
-        self.is_own = is_own  # the id follows from where the record was first
-        self.parent_id = parent_id  # the span of the producer, where it told
+        self.is_own = is_own  # the id is computed from the record's first position
+        self.parent_id = parent_id  # the span of the producer, if it sent one
         self.message_id = message_id
-        self.record = record  # where it was first: topic/partition/offset
+        self.record = record  # its first position: topic/partition/offset
         # Both are needed for each of its events.
         digits = trace_id.hex()
-        self.spread = int.from_bytes(trace_id[-4:], "big")  # the end of an id is random in any case
+        self.partition_hash = int.from_bytes(trace_id[-4:], "big")  # the end of an id is random in any case
         self.key = digits.encode()  # of its events' records
         text = f'"trace_id":"{digits}","record":{quoted(record)}'
         if parent_id:
             text += f',"parent_span_id":"{parent_id.hex()}"'
         if message_id is not None:
             text += f',"message_id":{quoted(message_id)}'
-        self.text = text  # as its events begin
+        self.text = text  # the beginning of its events
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Story) and self.text == other.text
+        return isinstance(other, RecordTrace) and self.text == other.text
 
     def __hash__(self) -> int:
         return hash(self.text)
 
     def __repr__(self) -> str:
-        return f"<Story {self.text}>"
+        return f"<RecordTrace {self.text}>"
 
 
 class Place(NamedTuple):
@@ -85,8 +85,8 @@ class Place(NamedTuple):
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
-class Home:
-    """A partition as its events name it."""
+class PartitionLabel:
+    """The name of a partition in its events."""
 
     __slots__ = ("index", "text", "topic")
 
@@ -100,27 +100,27 @@ class Home:
 
 
 class Happening(NamedTuple):
-    """The same that happened to some records of a partition, to be written down as one event for each."""
+    """The same event for some records of a partition, to be written as one event for each."""
 
     kind: Kind
     at: Millis
-    home: Home
-    entries: Sequence[tuple[int, Story]]  # offsets, and whose they are
-    more: str = ""  # further fields, as `details` makes them
-    new_places: Sequence[Place] | None = None  # where the records are found from now on
+    label: PartitionLabel
+    entries: Sequence[tuple[int, RecordTrace]]  # offsets, and their traces
+    more: str = ""  # further fields, made by `details`
+    new_places: Sequence[Place] | None = None  # the records' new positions
 
     def parts(self, size: int) -> Iterator[Happening]:
-        """The same, with no more than so many records in one."""
+        """The same, in parts of at most this many records."""
         for at in range(0, len(self.entries), size):
             places = None if self.new_places is None else self.new_places[at : at + size]
             yield self._replace(entries=self.entries[at : at + size], new_places=places)
 
     def values(self) -> list[bytes]:
-        head, middle, tail = f"{_HEADS[self.kind]}{self.at},", self.home.text, self.more + "}"
+        head, middle, tail = f"{_HEADS[self.kind]}{self.at},", self.label.text, self.more + "}"
         if self.new_places is None:
-            return [f"{head}{story.text}{middle}{offset}{tail}".encode() for offset, story in self.entries]
+            return [f"{head}{trace.text}{middle}{offset}{tail}".encode() for offset, trace in self.entries]
         pairs = zip(self.entries, self.new_places, strict=True)
-        return [f"{head}{story.text}{middle}{offset}{_moved(to)}{tail}".encode() for (offset, story), to in pairs]
+        return [f"{head}{trace.text}{middle}{offset}{_moved(to)}{tail}".encode() for (offset, trace), to in pairs]
 
 
 _HEADS: Final = {kind: f'{{"event":"{kind.value}","timestamp":' for kind in Kind}
@@ -137,7 +137,7 @@ def details(**given: str | int | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEvent:
-    """One that was read back."""
+    """An event that was read."""
 
     event: str
     timestamp: int
@@ -166,15 +166,17 @@ _FIELDS: Final = {field.name: (str if "str" in str(field.type) else int, field.d
 
 
 def decode(value: bytes | None) -> TraceEvent | None:
-    """None for what is no event: older versions let anybody write to the topic who may write."""
+    """None if it is not an event: older versions let every client with the right to write produce to the topic."""
     try:
         found = json.loads(value or b"")
-        told = {name: each for name, each in found.items() if name in _FIELDS}
-        return TraceEvent(**told) if told["event"] in RANKS and all(map(_fits, told.items())) else None
+        known = {name: each for name, each in found.items() if name in _FIELDS}
+        is_event = known["event"] in RANKS and all(map(_fits, known.items()))
+        return TraceEvent(**known) if is_event else None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
 
 
-def _fits(told: tuple[str, object]) -> bool:
-    kind, default = _FIELDS[told[0]]
-    return type(told[1]) is kind or (told[1] is None and default is None)
+def _fits(item: tuple[str, object]) -> bool:
+    name, value = item
+    kind, default = _FIELDS[name]
+    return type(value) is kind or (value is None and default is None)

@@ -1,22 +1,22 @@
-"""Where in `__kompat_trace` events can be found: states of its partitions, written along with each batch of events. Pure.
+"""The index of events in `__kompat_trace`: states of its partitions, written along with each batch of events. Pure.
 
 | state's name | value |
 | --- | --- |
 | `e/t`, trace id, first offset of the batch | nothing: the batch has events of the trace |
-| `e/r`, topic, partition, offset | trace id, and where the record was first; not where the id follows from the place |
+| `e/r`, topic, partition, offset | trace id, and the record's first position; not if the id is computed from it |
 | `e/m`, message id, trace id | nothing |
 | `e/o`, first offset of the batch | the names of the others, to be deleted with the batch |
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
 from kompat.extensions.tracing.context import TRACE_ID_SIZE
-from kompat.extensions.tracing.events import Happening, Kind, Place, Story
-from kompat.log.intake import StateWrite
+from kompat.extensions.tracing.events import Happening, Kind, Place, RecordTrace
+from kompat.log.interceptor import StateWrite
 
 TRACE: Final = b"e/t"
 RECORD: Final = b"e/r"
@@ -32,23 +32,23 @@ Row = tuple[Happening, int]  # what happened, and to which of its records
 
 
 class Names(NamedTuple):
-    """What a batch of events is to be found by, wherever it will lie."""
+    """The index entries of a batch of events, independent of its offset."""
 
-    trace_ids: Collection[bytes]
-    others: Mapping[bytes, bytes]  # states that do not depend on where it lies
+    trace_ids: Sequence[bytes]
+    others: Mapping[bytes, bytes]  # states that do not depend on its offset
 
 
 def names(rows: Iterable[Row]) -> Names:
     trace_ids: dict[bytes, None] = {}
     found: dict[bytes, bytes] = {}
     for happening, number in rows:
-        place, story = happening.entries[number]
-        trace_ids[story.trace_id] = None
+        place, trace = happening.entries[number]
+        trace_ids[trace.trace_id] = None
         if happening.new_places is not None:
-            found[record_name(happening.new_places[number])] = story.trace_id + story.record.encode()
-        elif happening.kind is Kind.PRODUCED and not (story.is_own and story.message_id is None):
-            _add_coming(found, story, happening.home.place(place))
-    return Names(trace_ids, found)
+            found[record_name(happening.new_places[number])] = trace.trace_id + trace.record.encode()
+        elif happening.kind is Kind.PRODUCED and not (trace.is_own and trace.message_id is None):
+            _add_coming(found, trace, happening.label.place(place))
+    return Names(list(trace_ids), found)
 
 
 def writes(base: int, given: Names) -> list[StateWrite]:
@@ -59,15 +59,15 @@ def writes(base: int, given: Names) -> list[StateWrite]:
     return [*found.items(), (BATCH + offset, named)]
 
 
-def _add_coming(found: dict[bytes, bytes], story: Story, place: Place) -> None:
-    if not story.is_own:  # else the id follows from the place
-        found[record_name(place)] = story.trace_id + story.record.encode()
-    if story.message_id is not None:
-        found[message_prefix(story.message_id) + story.trace_id] = b""
+def _add_coming(found: dict[bytes, bytes], trace: RecordTrace, place: Place) -> None:
+    if not trace.is_own:  # else the id is computed from the position
+        found[record_name(place)] = trace.trace_id + trace.record.encode()
+    if trace.message_id is not None:
+        found[message_prefix(trace.message_id) + trace.trace_id] = b""
 
 
 def removals(batch: bytes, named: bytes) -> Iterator[StateWrite]:
-    """What goes with a batch of events."""
+    """The index entries of a batch of events."""
     at = 0
     while at < len(named):
         (length,) = _LENGTH.unpack_from(named, at)
@@ -82,7 +82,7 @@ def record_name(place: Place) -> bytes:
 
 
 def record_value(value: bytes) -> tuple[bytes, str]:
-    """Trace id, and where the record was first."""
+    """Trace id, and the record's first position."""
     return value[:TRACE_ID_SIZE], value[TRACE_ID_SIZE:].decode()
 
 

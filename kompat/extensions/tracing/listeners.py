@@ -1,4 +1,4 @@
-"""What groups and share groups tell of, as events of the traced records that it is about."""
+"""Turns the events of groups and share groups into events of traced records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kompat.extensions.tracing.events import Kind, Place, details
 from kompat.extensions.tracing.tracer import Tracer
 from kompat.groups.commits import Moved
 from kompat.log.manager import Logs
-from kompat.log.partition import Appended, Partition
+from kompat.log.partition import Partition
 from kompat.share import events as share_events
 from kompat.share.machine.messages import AckType, AcquiredSpan, Span
 
@@ -37,9 +37,9 @@ class ShareTraces:
             self._tracer.happened(self._used[log], kind, first, last + 1, **more)
 
     def acknowledged(self, log: Partition, group_id: str, member: str, span: Span, kind: int) -> None:
-        traces, told = self._used.get(log), _KINDS.get(AckType(kind))
-        if traces is not None and told is not None:
-            self._tracer.happened(traces, told, span.first, span.last + 1, group=group_id, member_id=member)
+        traces, event_kind = self._used.get(log), _KINDS.get(AckType(kind))
+        if traces is not None and event_kind is not None:
+            self._tracer.happened(traces, event_kind, span.first, span.last + 1, group=group_id, member_id=member)
 
     def let_go(self, log: Partition, group_id: str, member: str | None, span: Span, *, is_late: bool) -> None:
         kind, reason = (Kind.LOCK_EXPIRED, None) if is_late else (Kind.RELEASED, "the member is gone")
@@ -49,29 +49,13 @@ class ShareTraces:
     def expired(self, log: Partition, group_id: str, span: Span) -> None:
         self._tracer.happened(self._used[log], Kind.EXPIRED, span.first, span.last + 1, group=group_id)
 
-    def buried(
-        self, log: Partition, group_id: str, offsets: Sequence[int], reason: str, letters: Partition, appended: Appended
+    def dead_lettered(
+        self, log: Partition, group_id: str, reason: str, dead_letters: Mapping[int, share_events.Place]
     ) -> None:
-        traces = self._used[log]
-        moved = [
-            (offset, letter, story)
-            for letter, offset in enumerate(offsets, appended.base_offset)
-            if (story := traces.find(offset)) is not None
-        ]
-        more, now = details(group=group_id, reason=reason), self._tracer.now()
-
-        def tell() -> None:
-            places = [Place(letters.topic, letters.index, letter) for _, letter, _ in moved]
-            entries = [(offset, story) for offset, _, story in moved]
-            traces.emit(Kind.DEAD_LETTERED, entries, more, at=now, new_places=places)
-
-        self._tracer.go_on(letters, [(letter, story) for _, letter, story in moved], appended.pending, tell)
-
-    def posted(self, log: Partition, group_id: str, reason: str, letters: Mapping[int, share_events.Place]) -> None:
         traces = self._used.get(log)
         if traces is not None:
-            entries = [(offset, story) for offset in letters if (story := traces.find(offset)) is not None]
-            places = [Place(*letters[offset]) for offset, _ in entries]
+            entries = self._tracer.found(log, dead_letters)
+            places = [Place(*dead_letters[offset]) for offset, _ in entries]
             more = details(group=group_id, reason=reason)
             traces.emit(Kind.DEAD_LETTERED, entries, more, at=self._tracer.now(), new_places=places)
 

@@ -1,7 +1,7 @@
-"""Which offsets of a partition hold traced records. Pure.
+"""The offsets of a partition's traced records. Pure.
 
-It is kept in memory, bounded, and as states of the partition: one for those of some milliseconds, written when their events
-are.
+They are kept in memory, bounded, and as states of the partition: one state for those of some milliseconds, written when their
+events are.
 
 | state's name | value |
 | --- | --- |
@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Final
 
 from kompat.extensions.tracing.context import SPAN_ID_SIZE, TRACE_ID_SIZE, place_id
-from kompat.extensions.tracing.events import Home, Story
+from kompat.extensions.tracing.events import PartitionLabel, RecordTrace
 
 PREFIX: Final = b"t/o"
 END: Final = b"t/p"
@@ -25,20 +25,20 @@ END: Final = b"t/p"
 _OFFSET = Struct(">Q")
 _ENTRY = Struct(">IB")
 _LENGTH = Struct(">H")
-_FOREIGN, _PARENT, _MESSAGE, _ELSEWHERE = 1, 2, 4, 8
+_FOREIGN, _PARENT, _MESSAGE, _OTHER_RECORD = 1, 2, 4, 8
 _VERSION: Final = b"\1"
 
-Entry = tuple[int, Story]  # an offset, and whose it is
+Entry = tuple[int, RecordTrace]  # an offset, and its trace
 
 
 class TracedOffsets:
-    """In ascending order; the oldest are forgotten first."""
+    """In ascending order; the oldest are removed first."""
 
-    __slots__ = ("_offsets", "_saved", "_stories", "_unsaved")
+    __slots__ = ("_offsets", "_saved", "_traces", "_unsaved")
 
     def __init__(self) -> None:
         self._offsets: list[int] = []
-        self._stories: list[Story] = []
+        self._traces: list[RecordTrace] = []
         self._saved: deque[tuple[int, int]] = deque()  # first offset, and how many: those in one state
         self._unsaved = 0  # how many follow
 
@@ -46,16 +46,16 @@ class TracedOffsets:
         return len(self._offsets)
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Records that lie after all that are known."""
-        for offset, story in entries:
+        """Add records after all others."""
+        for offset, trace in entries:
             self._offsets.append(offset)
-            self._stories.append(story)
+            self._traces.append(trace)
             self._unsaved += 1
 
     def unsaved(self) -> list[Entry]:
-        """What is to be saved, in one state; it counts as saved from here on."""
+        """The records to be saved, in one state; from here on they count as saved."""
         first, self._unsaved = len(self._offsets) - self._unsaved, 0
-        found = list(zip(self._offsets[first:], self._stories[first:], strict=True))
+        found = list(zip(self._offsets[first:], self._traces[first:], strict=True))
         if found:
             self._saved.append((found[0][0], len(found)))
         return found
@@ -66,12 +66,12 @@ class TracedOffsets:
         if not offsets or end <= offsets[0] or first > offsets[-1]:
             return iter(())
         low, high = bisect_left(offsets, first), bisect_left(offsets, end)
-        return zip(offsets[low:high], self._stories[low:high], strict=True)
+        return zip(offsets[low:high], self._traces[low:high], strict=True)
 
     def forget(self, limit: int, log_start: int) -> list[int]:
-        """Keep no more than `limit`, and none of states that end before the log's start: the first offsets of those that go.
+        """Keep at most `limit`, and no states before the log start; returns the first offsets of the states that are removed.
 
-        Whole states go, and a quarter more than has to, so that it is seldom done.
+        Whole states are removed, and a quarter more than necessary, so that it is seldom done.
         """
         gone, count = [], 0
         target = limit - limit // 4 if len(self._offsets) > limit else len(self._offsets)
@@ -82,15 +82,15 @@ class TracedOffsets:
             gone.append(base)
             count += size
         del self._offsets[:count]
-        del self._stories[:count]
+        del self._traces[:count]
         return gone
 
     def cut(self, end: int) -> None:
-        """The log ends there now: what lay behind was never written."""
+        """The log was truncated to there: records behind it were never written."""
         kept = bisect_left(self._offsets, end)
         lost = len(self._offsets) - kept
         del self._offsets[kept:]
-        del self._stories[kept:]
+        del self._traces[kept:]
         self._unsaved -= lost
         while self._unsaved < 0:
             _, size = self._saved.pop()
@@ -106,8 +106,8 @@ def base_of(name: bytes) -> int:
     return base
 
 
-class TracedHome(Home):
-    """The partition that offsets are of: most stories follow from their record's place there."""
+class TracedPartition(PartitionLabel):
+    """The partition of the offsets: most traces are computed from their record's position in it."""
 
     __slots__ = ("_key",)
 
@@ -115,37 +115,37 @@ class TracedHome(Home):
         super().__init__(topic, index)
         self._key = key
 
-    def story(
+    def trace(
         self, offset: int, trace_id: bytes | None = None, parent: bytes = b"", message_id: str | None = None
-    ) -> Story:
-        """That of a record that begins here."""
+    ) -> RecordTrace:
+        """The trace of a record that begins here."""
         record = f"{self.topic}/{self.index}/{offset}"
         if trace_id is None:
-            return Story(place_id(self._key, offset), record, parent, message_id, is_own=True)
-        return Story(trace_id, record, parent, message_id)
+            return RecordTrace(place_id(self._key, offset), record, parent, message_id, is_own=True)
+        return RecordTrace(trace_id, record, parent, message_id)
 
     # -- as a state ------------------------------------------------------------------------------------------------
     def encode(self, base: int, entries: Sequence[Entry]) -> bytes:
-        return _VERSION + b"".join(self._encode(base, offset, story) for offset, story in entries)
+        return _VERSION + b"".join(self._encode(base, offset, trace) for offset, trace in entries)
 
-    def _encode(self, base: int, offset: int, story: Story) -> bytes:
+    def _encode(self, base: int, offset: int, trace: RecordTrace) -> bytes:
         record = f"{self.topic}/{self.index}/{offset}"
-        is_here = story.record == record
-        if story.is_own and is_here and story.message_id is None and not story.parent_id:
+        is_here = trace.record == record
+        if trace.is_own and is_here and trace.message_id is None and not trace.parent_id:
             return _ENTRY.pack(offset - base, 0)
         flags, parts = 0, []
-        if not (story.is_own and is_here):
+        if not (trace.is_own and is_here):
             flags |= _FOREIGN
-            parts.append(story.trace_id)
-        if story.parent_id:
+            parts.append(trace.trace_id)
+        if trace.parent_id:
             flags |= _PARENT
-            parts.append(story.parent_id)
-        if story.message_id is not None:
+            parts.append(trace.parent_id)
+        if trace.message_id is not None:
             flags |= _MESSAGE
-            parts.append(_packed(story.message_id))
+            parts.append(_packed(trace.message_id))
         if not is_here:
-            flags |= _ELSEWHERE
-            parts.append(_packed(story.record))
+            flags |= _OTHER_RECORD
+            parts.append(_packed(trace.record))
         return _ENTRY.pack(offset - base, flags) + b"".join(parts)
 
     def decode(self, base: int, value: bytes) -> list[Entry]:
@@ -157,11 +157,11 @@ class TracedHome(Home):
             trace_id, at = _take(value, at, TRACE_ID_SIZE if flags & _FOREIGN else 0)
             parent, at = _take(value, at, SPAN_ID_SIZE if flags & _PARENT else 0)
             message_id, at = _text(value, at, flags & _MESSAGE)
-            record, at = _text(value, at, flags & _ELSEWHERE)
-            story = self.story(base + delta, trace_id or None, parent, message_id)
+            record, at = _text(value, at, flags & _OTHER_RECORD)
+            trace = self.trace(base + delta, trace_id or None, parent, message_id)
             if record is not None:
-                story = Story(trace_id, record, parent, message_id)
-            entries.append((base + delta, story))
+                trace = RecordTrace(trace_id, record, parent, message_id)
+            entries.append((base + delta, trace))
         return entries
 
 

@@ -1,6 +1,6 @@
-"""Sends traces to whoever collects spans, by OpenTelemetry's own exporter.
+"""Sends traces to a collector of spans, by OpenTelemetry's own exporter.
 
-It works in threads of its own. What it cannot keep up with, it drops: the events stay in `__kompat_trace`.
+It works in threads of its own. If it cannot keep up, it drops spans: the events stay in `__kompat_trace`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ logger = logging.getLogger(__name__)
 MOST_WAITING: Final = 1000  # batches of events
 CLOSE_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 0.1
-SEND_SECONDS: Final = 3  # that a collector has for an answer
+SEND_SECONDS: Final = 3  # the collector's timeout
 
 
 class OtlpExport:
     def __init__(self, endpoint: str, *, node_id: int, version: str) -> None:
-        """ConfigError where the packages are missing that it needs."""
+        """ConfigError if its packages are missing."""
         self._waiting: Queue[Sequence[bytes]] = Queue(MOST_WAITING)
         self._spans = _Spans(endpoint, node_id=node_id, version=version)
         self._stages = Stages()
@@ -40,14 +40,14 @@ class OtlpExport:
         self._thread.start()
 
     def close(self) -> None:
-        """Send what waits, as far as that goes in some seconds. It blocks: not for the event loop."""
+        """Send the rest, as far as possible in some seconds. It blocks: not for the event loop."""
         self._is_closing.set()
         if self._thread.is_alive():
             self._thread.join(CLOSE_SECONDS)
         self._spans.close()
 
     def show(self, values: Sequence[bytes]) -> None:
-        """Take events as they were written down. It neither waits nor fails."""
+        """Add events that were written. It neither waits nor fails."""
         try:
             self._waiting.put_nowait(values)
         except Full:
@@ -122,7 +122,7 @@ class _Spans:
 
 
 def _ids() -> Any:
-    """Gives out the ids that a span is to have, and others where it does not matter."""
+    """Generates the ids that a span is to have, and random ones where it does not matter."""
     from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
     class Ids(RandomIdGenerator):  # type: ignore[misc] # where the package is missing, it is anything

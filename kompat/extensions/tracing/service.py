@@ -5,24 +5,29 @@ In a cluster brokers write what they see where they lead, so every broker is ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kompat.errors import ErrorCode, KafkaError
-from kompat.extensions.anywhere import Anywhere
-from kompat.extensions.reading import ReadRange, ReadService
+from kompat.extensions.partitions import PartitionLookup
+from kompat.extensions.reads.service import ReadRange, ReadService
 from kompat.extensions.tracing import events, index
 from kompat.extensions.tracing.context import TRACE_ID_SIZE, place_id
 from kompat.extensions.tracing.events import Kind, Place, TraceEvent
-from kompat.extensions.tracing.recorder import Recorder
+from kompat.extensions.tracing.recorder import TRACE_TOPIC, Recorder
+from kompat.extensions.tracing.requests import (
+    FindTracedRecord,
+    FlushEvents,
+    ListEvents,
+    ListTracesOfMessage,
+    TracedRecord,
+)
 from kompat.extensions.tracing.timeline import Timeline, timelines
-from kompat.log.manager import Logs
 from kompat.log.partition import Isolation, Partition
 from kompat.protocol.records import Record, iterate, split_batches
-from kompat.types import LogId, Millis, Offset
+from kompat.rpc.router import Router
+from kompat.types import Millis, Offset
 
-TRACE_TOPIC = "__kompat_trace"
 MOST_BATCHES = 2000  # that are read for one trace
 NO_LIMIT = 2**31 - 1
 READ_BYTES = 64 << 10
@@ -41,79 +46,54 @@ class TraceStatistics:
 
 
 class TraceService:
-    def __init__(
-        self,
-        recorder: Recorder,
-        partitions: Callable[[], Sequence[Partition]],
-        reads: ReadService,
-        logs: Logs,
-        anywhere: Anywhere | None = None,
-    ) -> None:
+    def __init__(self, recorder: Recorder, partitions: PartitionLookup, rpc: Router, reads: ReadService) -> None:
         self._recorder = recorder
-        self._logs = logs
-        self._here = partitions
+        self._partitions = partitions
+        self._rpc = rpc
         self._reads = reads
-        self._anywhere = anywhere
-        if anywhere is not None:
-            anywhere.serve("trace-settle", self._on_settle)
-            anywhere.serve("trace-events", self._on_events)
-            anywhere.serve("trace-message", self._on_message)
-            anywhere.serve("trace-record", self._on_record)
+        rpc.serve(FlushEvents, self._flush)
+        rpc.serve(ListEvents, self._list_events)
+        rpc.serve(ListTracesOfMessage, self._list_traces)
+        rpc.serve(FindTracedRecord, self._find_record)
 
     @property
     def statistics(self) -> TraceStatistics:
         return TraceStatistics(written=self._recorder.written, dropped=self._recorder.dropped)
 
     async def by_id(self, trace_id: str) -> list[Timeline]:
-        """The stories of all records of a trace, in the order in which they began; none where nothing is known of it."""
+        """Of all records of a trace, in the order in which they began; none where nothing is known of it."""
         found = _trace_id(trace_id)
-        await self._settle()
-        return await self._stories(found)
+        await self._rpc.call_all(FlushEvents())
+        return await self._timelines(found)
 
     async def by_message_id(self, message_id: str) -> list[Timeline]:
-        await self._settle()
-        found = set(self._traces_of(message_id))
-        for told in await self._ask_others("trace-message", message_id):
-            found.update(map(bytes.fromhex, told))
-        stories = [story for trace_id in found for story in await self._stories(trace_id)]
+        await self._rpc.call_all(FlushEvents())
+        found = {each for ids in await self._rpc.call_all(ListTracesOfMessage(message_id)) for each in ids}
+        all_of_them = [timeline for trace_id in found for timeline in await self._timelines(trace_id)]
         return sorted(
-            (story for story in stories if story.message_id == message_id),
-            key=lambda story: story.steps[0].event.timestamp,
+            (timeline for timeline in all_of_them if timeline.message_id == message_id),
+            key=lambda timeline: timeline.steps[0].event.timestamp,
         )
 
     async def by_record(self, topic: str, partition: int, offset: int) -> Timeline | None:
-        """The story of the record that is, or was, at this place."""
+        """Of the record that is, or was, at this place."""
         if partition < 0 or offset < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic}/{partition}/{offset} is no place for a record")
-        await self._settle()
+        await self._rpc.call_all(FlushEvents())
         place = Place(topic, partition, offset)
-        found = await self._find(place) or self._follow(place)
+        answers = await self._rpc.call_all(FindTracedRecord(place))
+        found = next((each for each in answers if each is not None), None) or self._follow(place)
         if found is None:
             return None
-        trace_id, record = found
-        return next((story for story in await self._stories(trace_id) if story.record == record), None)
+        return next((each for each in await self._timelines(found.trace_id) if each.record == found.record), None)
 
-    async def _find(self, place: Place) -> tuple[bytes, str] | None:
-        found = self._find_here(place)
-        if found is None:
-            answers = await self._ask_others("trace-record", *place)
-            told = next((answer for answer in answers if answer is not None), None)
-            found = None if told is None else (bytes.fromhex(told[0]), told[1])
-        return found
-
-    def _follow(self, place: Place) -> tuple[bytes, str] | None:
+    def _follow(self, place: Place) -> TracedRecord | None:
         """The id that follows from the place itself."""
-        log_id = self._log_id(place)
-        return None if log_id is None else (place_id(log_id.key, place.offset), str(place))
-
-    def _log_id(self, place: Place) -> LogId | None:
-        if self._anywhere is None:
-            log = self._logs.find(place.topic, place.partition)
-            return None if log is None else log.log_id
         try:
-            return self._anywhere.place(place.topic, place.partition)
+            log_id = self._partitions.log_id(place.topic, place.partition)
         except KafkaError:
             return None
+        return TracedRecord(place_id(log_id.key, place.offset), str(place))
 
     async def search(
         self,
@@ -130,8 +110,10 @@ class TraceService:
         the last."""
         if event is not None and event not in Kind.__members__:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{event} is no event: those are {', '.join(Kind)}")
-        await self._settle()
-        if not self._exists:
+        await self._rpc.call_all(FlushEvents())
+        try:
+            self._partitions.topic(TRACE_TOPIC)
+        except KafkaError:
             return EventPage([], None)
 
         def is_wanted(record: Record) -> bool:
@@ -148,65 +130,36 @@ class TraceService:
         found = (events.decode(each.record.value) for each in page.records)
         return EventPage([each for each in found if each is not None], page.cursor)
 
-    # -- reading ---------------------------------------------------------------------------------------------------
-    @property
-    def _exists(self) -> bool:
-        return bool(self._here()) if self._anywhere is None else self._anywhere.exists(TRACE_TOPIC)
+    async def _timelines(self, trace_id: bytes) -> list[Timeline]:
+        return timelines(event for found in await self._rpc.call_all(ListEvents(trace_id)) for event in found)
 
-    def _partitions(self) -> list[Partition]:
-        """Those that this broker answers for."""
-        return [each for each in self._here() if self._anywhere is None or each.is_led]
+    # -- what every broker does ------------------------------------------------------------------------------------
+    async def _flush(self, _: FlushEvents) -> None:
+        await self._recorder.flush()
 
-    async def _settle(self) -> None:
-        await self._recorder.settle()
-        await self._ask_others("trace-settle")
-
-    async def _ask_others(self, command: str, *arguments: Any) -> list[Any]:
-        return [] if self._anywhere is None else await self._anywhere.ask_others(command, arguments)
-
-    async def _stories(self, trace_id: bytes) -> list[Timeline]:
-        found = await self._events_here(trace_id)
-        for told in await self._ask_others("trace-events", trace_id.hex()):
-            found += [TraceEvent(**each) for each in told]
-        return timelines(found)
-
-    # -- what is here ----------------------------------------------------------------------------------------------
-    async def _events_here(self, trace_id: bytes) -> list[TraceEvent]:
+    async def _list_events(self, request: ListEvents) -> list[TraceEvent]:
         found: list[TraceEvent] = []
-        for partition in self._partitions():
-            names = partition.store.state_range(*index.trace_range(trace_id), MOST_BATCHES, NO_LIMIT)
+        for partition in self._recorder.led():
+            names = partition.store.state_range(*index.trace_range(request.trace_id), MOST_BATCHES, NO_LIMIT)
             for base in (index.batch_of(name) for name, _ in names):
                 if base >= partition.log_start_offset:
-                    found += await _events_of(partition, Offset(base), trace_id.hex())
+                    found += await _events_of(partition, Offset(base), request.trace_id.hex())
         return found
 
-    def _traces_of(self, message_id: str) -> list[bytes]:
-        first, end = index.message_range(message_id)
+    async def _list_traces(self, request: ListTracesOfMessage) -> list[bytes]:
+        first, end = index.message_range(request.message_id)
         size = len(first) + TRACE_ID_SIZE  # longer ones are of message ids that begin like this one
         return [
             index.trace_of(name)
-            for partition in self._partitions()
+            for partition in self._recorder.led()
             for name, _ in partition.store.state_range(first, end, MOST_BATCHES, NO_LIMIT)
             if len(name) == size
         ]
 
-    def _find_here(self, place: Place) -> tuple[bytes, str] | None:
-        name = index.record_name(place)
-        values = (partition.store.state(name) for partition in self._partitions())
-        return next((index.record_value(value) for value in values if value is not None), None)
-
-    async def _on_settle(self, _: object) -> None:
-        await self._recorder.settle()
-
-    async def _on_events(self, told: Sequence[Any]) -> list[Any]:
-        return [event.to_json() for event in await self._events_here(bytes.fromhex(told[0]))]
-
-    async def _on_message(self, told: Sequence[Any]) -> list[str]:
-        return [trace_id.hex() for trace_id in self._traces_of(told[0])]
-
-    async def _on_record(self, told: Sequence[Any]) -> list[str] | None:
-        found = self._find_here(Place(*told))
-        return None if found is None else [found[0].hex(), found[1]]
+    async def _find_record(self, request: FindTracedRecord) -> TracedRecord | None:
+        name = index.record_name(request.place)
+        values = (partition.store.state(name) for partition in self._recorder.led())
+        return next((TracedRecord(*index.record_value(value)) for value in values if value is not None), None)
 
 
 async def _events_of(partition: Partition, base: Offset, trace_id: str) -> list[TraceEvent]:

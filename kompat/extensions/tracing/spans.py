@@ -1,8 +1,8 @@
-"""Events as spans: how long each stage of a record's life took. Pure.
+"""Events as spans: how long each stage of a record took. Pure.
 
-A stage begins with one event of a record and ends with another; what has no beginning, or is over at once, is a span
-without a length. Spans of one record have the producer's span as their parent where its record named one. Else they hang on a span of the
-record itself: the one of its coming into the log.
+A stage begins with one event of a record and ends with another; a stage without a beginning, or without a duration, is a span
+without a length. Spans of one record have the producer's span as their parent if the record named one. Else their parent is
+a span of the record itself: that of its append to the log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kompat.extensions.tracing.events import Kind, TraceEvent
 MOST_OPEN: Final = 50_000  # stages that have begun
 MILLION: Final = 1_000_000
 
-# What a stage is called, by the event that ends it, and the events that begin it.
+# The name of a stage, by the event that ends it, and the events that begin it.
 STAGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     Kind.REPLICATED: ("publish", (Kind.PRODUCED,)),
     Kind.FIRED: ("park", (Kind.PARKED,)),
@@ -50,7 +50,7 @@ class StageSpan:
 
 @dataclass(slots=True)
 class Stages:
-    """Turns events into spans, one after the other. What began too long ago to be remembered has no length."""
+    """Turns events into spans, one after the other. A stage whose beginning is not in memory any more has no length."""
 
     _open: OrderedDict[tuple[str, str, str | None], int] = field(default_factory=OrderedDict)
 
@@ -84,7 +84,7 @@ class Stages:
             self._open.popitem(last=False)
 
     def _began(self, event: TraceEvent, kind: str) -> int | None:
-        """When this last happened to the record: in the event's group, or to all."""
+        """When this last happened to the record: in the event's group, or in all."""
         at = self._open.get((event.record, kind, event.group))
         at = self._open.get((event.record, kind, None)) if at is None else at
         return at if at is not None and at <= event.timestamp else None

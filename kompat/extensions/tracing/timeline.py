@@ -1,4 +1,4 @@
-"""The story of a record, told in order. Pure."""
+"""The events of a record in order. Pure."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def _timeline(trace_id: str, record: str, events: list[TraceEvent]) -> Timeline:
 
 
 def _order(event: TraceEvent) -> tuple[int, int]:
-    """By time. In one millisecond, what a record begins with comes first, and the rest stays as it was written."""
-    is_at_home = event.record == str(Place(event.topic, event.partition, event.offset))
-    return event.timestamp, RANKS[Kind(event.event)] if is_at_home and event.event in _FIRST else _LAST_RANK
+    """By time. In one millisecond, the first events of a record come first, and the rest stays in the order of writing."""
+    is_first_place = event.record == str(Place(event.topic, event.partition, event.offset))
+    return event.timestamp, RANKS[Kind(event.event)] if is_first_place and event.event in _FIRST else _LAST_RANK

@@ -34,7 +34,7 @@ NewAssignment: TypeAlias = dict[str, Assignment]
 
 
 def assign_range(spec: GroupSpec) -> NewAssignment:
-    """Each topic's partitions in one run per subscriber, in the same order of members for every topic.
+    """Each topic's partitions in one range per subscriber, in the same order of members for every topic.
 
     So topics with equal numbers of partitions are co-partitioned. Static members come first, by instance id.
     """
@@ -59,7 +59,7 @@ def assign_range(spec: GroupSpec) -> NewAssignment:
 
 
 def assign_uniform(spec: GroupSpec) -> NewAssignment:
-    """As even as the subscriptions allow, and as little moved as that allows."""
+    """As balanced as the subscriptions allow, with as few moves as possible."""
     if not spec.members:
         return {}
     if not spec.is_homogeneous:
@@ -86,7 +86,7 @@ def _assign_evenly(spec: GroupSpec) -> NewAssignment:
 
 
 def _valid_part(spec: GroupSpec, topics: frozenset[UUID]) -> tuple[dict[str, Assignment], list[tuple[UUID, int]]]:
-    """What members have and may keep, and the partitions that nobody has."""
+    """The partitions that members keep, and those that are unassigned."""
     taken: dict[UUID, set[int]] = {topic_id: set() for topic_id in sorted(topics)}
     kept: dict[str, Assignment] = {}
     for member_id, member in spec.members.items():
@@ -94,7 +94,7 @@ def _valid_part(spec: GroupSpec, topics: frozenset[UUID]) -> tuple[dict[str, Ass
         for topic_id, part in member.assigned.items():
             if topic_id not in topics or not part:
                 continue
-            # Only an upgraded classic group may come with a partition that is taken twice or does not exist.
+            # Only a converted classic group may have a partition that is assigned twice or does not exist.
             if max(part) >= spec.partitions[topic_id] or not taken[topic_id].isdisjoint(part):
                 part = frozenset(n for n in part - taken[topic_id] if n < spec.partitions[topic_id])
             taken[topic_id] |= part
@@ -108,7 +108,7 @@ def _valid_part(spec: GroupSpec, topics: frozenset[UUID]) -> tuple[dict[str, Ass
 
 
 def _quotas(sizes: Mapping[str, int], least: int, extra: int) -> dict[str, int]:
-    """How many each member gets: one more than the least for those who have that many already, then for the first."""
+    """How many partitions each member gets: the remainder goes to members that have that many already, then to the first."""
     quotas = dict.fromkeys(sizes, least)
     for member_id in sorted(sizes, key=lambda member_id: sizes[member_id] <= least)[:extra]:
         quotas[member_id] += 1
@@ -116,7 +116,7 @@ def _quotas(sizes: Mapping[str, int], least: int, extra: int) -> dict[str, int]:
 
 
 def _without(assigned: Assignment, surplus: int, free: list[tuple[UUID, int]]) -> Assignment:
-    """Give up that many partitions, the last ones first."""
+    """Revoke this number of partitions, the last ones first."""
     left = dict(assigned)
     for topic_id in reversed(list(assigned)):
         dropped = sorted(left[topic_id])[-surplus:]

@@ -1,4 +1,4 @@
-"""The uniform assignor where members want different topics: keep what may be kept, fill up, then even out."""
+"""The uniform assignor for members with different subscriptions: keep partitions, assign the rest, then balance."""
 
 import heapq
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kompat.groups.records import Assignment
 
-MAX_ROUNDS = 16  # evening out one topic may unbalance another; it settles long before this
+MAX_ROUNDS = 16  # balancing one topic may unbalance another; it converges long before this
 
 
 def assign_uneven_subscriptions(
@@ -61,7 +61,7 @@ class _Balancer:
         return self._result()
 
     def _fill(self, topic_id: UUID) -> None:
-        """Unassigned partitions go to whoever has the least."""
+        """Unassigned partitions go to the member with the fewest."""
         owners = self._owners[topic_id]
         free = [partition for partition, owner in enumerate(owners) if owner is None]
         if not free:
@@ -75,7 +75,7 @@ class _Balancer:
             heapq.heapreplace(least_loaded, (self._load[number], number))
 
     def _even_out(self, topic_id: UUID) -> int:
-        """Move partitions of this topic from those who have most to those who have least; how many."""
+        """Move partitions of this topic from members with most to members with fewest; returns how many."""
         subscribers = self._subscribers[topic_id]
         loads = [self._load[number] for number in subscribers]
         if max(loads) - min(loads) <= 1:
@@ -107,7 +107,7 @@ class _Balancer:
         return moved
 
     def _pop_least(self, least_loaded: list[tuple[int, int]]) -> int:
-        """Entries of members that have given something up are out of date: their load is put right when they come up."""
+        """Entries of members that lost a partition are outdated: their load is corrected when they are popped."""
         while True:
             load, number = heapq.heappop(least_loaded)
             if load == self._load[number]:

@@ -1,10 +1,10 @@
-"""A classic group: its members, its generation, and where it is between two of them.
+"""A classic group: its members, its generation, and its state between two generations.
 
     Empty ──join──▶ PreparingRebalance ──all joined──▶ CompletingRebalance ──leader synced──▶ Stable
       ▲                │      ▲                              │                                  │
-      └──nobody left───┘      └───── join, leave, time-out ──┴──────────────────────────────────┘
+      └──none joined───┘      └───── join, leave, time-out ──┴──────────────────────────────────┘
 
-Members join and leave in memory; what the log knows is `persisted`, the group as it was when it last became stable or empty.
+Members join and leave in memory; the log has `persisted`, the group as it was when it last became stable or empty.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -75,7 +75,7 @@ class ClassicMember:
 
     @property
     def is_heard_of(self) -> bool:
-        """Whoever waits for a reply does not heartbeat, except that a newcomer may not wait for ever."""
+        """A member that waits for a response sends no heartbeats, but a new member may not wait for ever."""
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def copy_as(self, member_id: str) -> "ClassicMember":
@@ -106,7 +106,7 @@ class ClassicGroup:
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}  # instance id → member id
-        self.pending_members: set[str] = set()  # were given an id and have to come back with it
+        self.pending_members: set[str] = set()  # got an id and have to join again with it
         self.pending_sync: set[str] = set()
         self.joined = 0  # members that wait for their join to end
         self.member_was_added = False  # during the initial delay, which is then prolonged
@@ -147,7 +147,7 @@ class ClassicGroup:
 
     @property
     def is_simple(self) -> bool:
-        """Only keeps offsets for consumers that assign their partitions themselves."""
+        """A simple group: it only has offsets, of consumers that assign their partitions themselves."""
         return self.protocol_type is None and self.is_empty and not self.pending_members
 
     @property
@@ -226,7 +226,7 @@ class ClassicGroup:
         self.pending_sync.discard(member_id)
 
     def replace_static(self, old_id: str, new_id: str) -> ClassicMember:
-        """The same instance under a new member id; it keeps its assignment and, if it had it, the lead."""
+        """The same instance under a new member id; it keeps its assignment and, if it is the leader, the leadership."""
         old = self.members.pop(old_id)
         self._await_join(old, None)
         new = self.members[new_id] = old.copy_as(new_id)
@@ -259,7 +259,7 @@ class ClassicGroup:
         self.state_timestamp = now
 
     def elect_leader(self) -> bool:
-        """Make sure that the leader is one who has joined; False if nobody has."""
+        """Make sure that the leader is a member that has joined; False if no member has."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].join_token is None:
@@ -287,7 +287,7 @@ class ClassicGroup:
         return max(votes, key=lambda name: votes[name], default=None)
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """All topics of all members; None where that cannot be known."""
+        """All topics of all members; None if they are not known."""
         if not self.is_consumer or (self.members and self.protocol_name is None):
             return None
         try:
@@ -349,7 +349,7 @@ class ClassicGroup:
         )
 
     def empty_record(self) -> GroupMetadata:
-        """The first record of a group: it exists, and nobody is in it yet."""
+        """The first record of a group without members."""
         stamp = -1 if self.state_timestamp is None else self.state_timestamp
         value = GroupMetadataValue(
             protocol_type="", generation=0, protocol=None, leader=None, current_state_timestamp=stamp, members=()

@@ -1,7 +1,7 @@
-"""Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Members of a consumer group that still use the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-While a group is rolled from one protocol to the other it has members of both kinds. To a classic member its epoch looks like
-a generation, and every step of its reconciliation like a rebalance of its own: the others notice nothing.
+While a group is rolled from one protocol to the other it has members of both. For a classic member its epoch is a
+generation, and every step of its reconciliation is a rebalance of its own, which does not affect the others.
 """
 
 from collections.abc import Sequence
@@ -112,7 +112,7 @@ class ClassicInConsumer:
         token: Token,
         turn: Turn,
     ) -> None:
-        """The last member that spoke the consumer protocol is back with the classic one."""
+        """The last member with the consumer protocol has rejoined with the classic one."""
         member = successor(known, request.member_id or request.fresh_id)
         updated = _updated(member, request, subscription)
         update = MemberUpdate(group, member, updated, self._owned(subscription))
@@ -191,7 +191,7 @@ class ClassicInConsumer:
         return member, member.classic
 
     def _still_waits(self, group: ConsumerGroup, member: ConsumerMember) -> bool:
-        """Is a partition of its target still held by another?"""
+        """Whether another member still has a partition of its target."""
         for topic_id, partitions in group.target_of(member.member_id).items():
             mine = member.assigned.get(topic_id, {})
             if any(number not in mine and group.holder(topic_id, number) is not None for number in partitions):
@@ -226,7 +226,7 @@ def _updated(member: ConsumerMember, request: JoinRequest, subscription: Subscri
 
 
 def _reply(member: ConsumerMember) -> JoinReply:
-    """Nobody leads: the broker assigns."""
+    """No member is the leader: the broker assigns."""
     return JoinReply(
         member_id=member.member_id,
         generation_id=member.epoch,

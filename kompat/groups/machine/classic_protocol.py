@@ -1,4 +1,4 @@
-"""The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup to a classic group."""
+"""The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of a classic group."""
 
 from collections.abc import Sequence
 
@@ -61,7 +61,7 @@ class ClassicProtocol:
             else:
                 self._replace_static(group, request, (known, member_id), token, turn)
         elif request.api_version >= MEMBER_ID_REQUIRED_SINCE:
-            # A client that times out and tries again would leave a member behind each time; so it has to know its id first.
+            # A client that times out and retries would leave a member behind each time; so it has to get its id first.
             self._rebalance.await_pending(group, member_id, request.session_timeout_ms, turn)
             turn.complete(token, JoinReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
         else:
@@ -95,10 +95,10 @@ class ClassicProtocol:
         is_leader = group.leader_id == member.member_id
         matches = member.protocols == request.protocols
         if group.state is ClassicState.COMPLETING_REBALANCE and matches:
-            # It has not got its answer: the same again.
+            # It has not received its response: repeat it.
             turn.complete(token, group.join_reply(member.member_id, with_members=is_leader))
         elif group.state is ClassicState.STABLE and matches and not is_leader:
-            # Only the leader may ask for a rebalance without new metadata, as when topics have changed.
+            # Only the leader may cause a rebalance without new metadata, as when topics have changed.
             turn.complete(token, group.join_reply(member.member_id))
         else:
             self._update(group, member, request, token, turn)
@@ -114,7 +114,7 @@ class ClassicProtocol:
     def _replace_static(
         self, group: ClassicGroup, request: JoinRequest, ids: tuple[str, str], token: Token, turn: Turn
     ) -> None:
-        """An instance comes back under a new member id: the old one is fenced."""
+        """An instance rejoins under a new member id: the old one is fenced."""
         old_id, new_id = ids
         leader = group.leader_id or ""
         old = group.members[old_id]
@@ -128,7 +128,7 @@ class ClassicProtocol:
         if group.state is not ClassicState.STABLE or group.select_protocol() != group.protocol_name:
             self._rebalance.prepare_or_complete(group, turn)
             return
-        # Nothing that the assignment rests on has changed: it goes on without a rebalance.
+        # The input of the assignment has not changed: no rebalance is needed.
         turn.records.append(group.record({each.member_id: each.assignment for each in group.members.values()}))
         group.take_join_token(member)
         turn.complete(token, self._unchanged_reply(group, request, new_id, leader))
@@ -137,7 +137,7 @@ class ClassicProtocol:
         is_leader = group.leader_id == member_id
         if request.api_version >= SKIP_ASSIGNMENT_SINCE:
             return group.join_reply(member_id, with_members=is_leader, skip_assignment=is_leader)
-        # Older clients would assign anew if they were told that they lead: they get the name of the old leader.
+        # Older clients would compute a new assignment if they were the leader: they get the id of the old leader.
         reply = group.join_reply(member_id)
         return JoinReply(
             member_id=member_id,
@@ -160,7 +160,9 @@ class ClassicProtocol:
             )
             turn.complete(token, reply)
             return
-        turn.complete(member.sync_token, SyncReply(error=ErrorCode.REBALANCE_IN_PROGRESS))  # the client asked again
+        turn.complete(
+            member.sync_token, SyncReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
+        )  # the client repeated its request
         member.sync_token = token
         if group.leader_id == member.member_id:
             self._rebalance.assign(group, request.assignments, turn)

@@ -1,4 +1,4 @@
-"""How a classic group goes from one generation to the next: who waits, until when, and who is told."""
+"""The rebalance of a classic group, from one generation to the next: which members it waits for, and who gets a response."""
 
 from collections.abc import Mapping
 
@@ -71,7 +71,7 @@ class ClassicRebalance:
             self.maybe_complete_join(group, turn)
 
     def prepare(self, group: ClassicGroup, turn: Turn) -> None:
-        """Ask all members to rejoin; they hear of it by their heartbeats."""
+        """Make all members rejoin; they learn it from their heartbeats."""
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self._refuse_syncs(group, turn)
         self._end_sync_phase(group)
@@ -104,12 +104,12 @@ class ClassicRebalance:
         self._state.schedule(TimerKey(TimerKind.CLASSIC_JOIN, group.group_id), turn, group.rebalance_timeout_ms)
 
     def maybe_complete_join(self, group: ClassicGroup, turn: Turn) -> None:
-        # The initial rebalance always lasts as long as its delay, so that others may come.
+        # The initial rebalance always lasts for its whole delay, so that more members can join.
         if group.previous_state is not ClassicState.EMPTY:
             self._complete_if_all_joined(group, turn)
 
     def complete_join(self, group: ClassicGroup, turn: Turn) -> None:
-        """Begin the next generation with those who have joined; static members may be absent, dynamic ones are gone."""
+        """Begin the next generation with the members that joined; static members may be absent, dynamic ones are removed."""
         self._state.cancel(group.group_id, "", TimerKind.CLASSIC_JOIN, TimerKind.CLASSIC_INITIAL_JOIN)
         if group.joined != len(group.members):
             for member in [each for each in group.members.values() if each.join_token is None]:
@@ -138,7 +138,7 @@ class ClassicRebalance:
             self._state.cancel(group.group_id, "", TimerKind.CLASSIC_SYNC)
 
     def assign(self, group: ClassicGroup, assignments: Mapping[str, bytes], turn: Turn) -> None:
-        """The leader has spoken: the generation is stable."""
+        """The leader has sent the assignment: the generation is stable."""
         turn.records.append(group.record(assignments))
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
@@ -171,7 +171,7 @@ class ClassicRebalance:
     # --- the end
 
     def refuse_all(self, group: ClassicGroup, error: ErrorCode, turn: Turn) -> None:
-        """Whoever waits is sent away."""
+        """Fail the requests of all members that wait."""
         for member in group.members.values():
             turn.complete(group.take_join_token(member), JoinReply(error=error, member_id=member.member_id))
             turn.complete(_take_sync_token(member), SyncReply(error=error))

@@ -1,17 +1,17 @@
-"""A consumer group (KIP-848): everything in it follows from its records.
+"""A consumer group (KIP-848): all of its state comes from its records.
 
-The group has an epoch, which grows with every change of members, subscriptions or topics; a target assignment, made for one
+The group has an epoch, which grows with every change of members, subscriptions or topics; a target assignment for one
 epoch; and members, each at an epoch of its own on the way to the target.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
-from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.consumer_protocol import PROTOCOL_TYPE
 from kompat.groups.machine.consumer_member import ConsumerMember
+from kompat.groups.machine.modern import NOTHING, ModernGroup
 from kompat.groups.machine.state import TopicFollowers
 from kompat.groups.records import (
     Assignment,
@@ -27,77 +27,27 @@ from kompat.groups.records import (
     MemberState,
 )
 
-INITIAL_EPOCH = 1
-NOTHING: Assignment = {}
 K = TypeVar("K")
 
 
-@dataclass(slots=True)
-class Subscribed:
-    """How many members name a topic, and how many expressions match it."""
-
-    by_name: int = 0
-    by_regex: int = 0
-
-
-@dataclass(slots=True)
-class Subscriptions:
-    """The topics that a group is subscribed to."""
-
-    group_id: str
-    followers: TopicFollowers | None = None
-    topics: dict[str, Subscribed] = field(default_factory=dict)
-
-    def copy(self) -> "Subscriptions":
-        """One to try changes on; nobody follows it."""
-        return Subscriptions(self.group_id, None, {name: replace(each) for name, each in self.topics.items()})
-
-    def change(self, names: Iterable[str], *, by_name: int = 0, by_regex: int = 0) -> None:
-        for name in names:
-            found = self.topics.get(name)
-            if found is None:
-                found = self.topics[name] = Subscribed()
-                if self.followers is not None:
-                    self.followers.follow(name, self.group_id)
-            found.by_name += by_name
-            found.by_regex += by_regex
-            if found.by_name <= 0 and found.by_regex <= 0:
-                del self.topics[name]
-                if self.followers is not None:
-                    self.followers.unfollow(name, self.group_id)
-
-
-class ConsumerGroup:
+class ConsumerGroup(ModernGroup[ConsumerMember]):
     group_type = "consumer"
     protocol_type = PROTOCOL_TYPE
 
     def __init__(self, group_id: str, followers: TopicFollowers | None = None) -> None:
-        self.group_id = group_id
-        self.epoch = INITIAL_EPOCH
-        self.metadata_hash = 0
-        self.target_epoch = INITIAL_EPOCH
-        self.target_timestamp = 0
-        self.target: dict[str, Assignment] = {}  # by member
-        self.members: dict[str, ConsumerMember] = {}
+        super().__init__(group_id, followers)
         self.static_members: dict[str, str] = {}  # instance id → member id
         self.resolved: dict[str, ConsumerGroupRegularExpressionValue] = {}  # by expression
         self.has_partition_metadata = False
-        self.subscriptions = Subscriptions(group_id, followers)
         # derived from the members
-        self.assignors: dict[str, int] = {}  # → how many members ask for it
+        self.assignors: dict[str, int] = {}  # → how many members request it
         self.regexes: dict[str, int] = {}  # → how many members are subscribed with it
         self.classic_members = 0
         self.classic_protocols: dict[str, int] = {}  # → how many classic members support it
-        self._holders: dict[UUID, dict[int, str]] = {}  # who holds a partition, or has not given it up yet
+        self._holders: dict[UUID, dict[int, str]] = {}  # the member that has a partition, or has not revoked it yet
         self._stable_at: dict[int, int] = {}  # epoch → how many members are stable there
-        # soft: the metadata hash is computed again with the next heartbeat
-        self.wants_refresh = True
 
     # --- what it is
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
 
     @property
     def state(self) -> str:
@@ -110,20 +60,12 @@ class ConsumerGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscriptions.topics
 
-    def member(self, member_id: str) -> ConsumerMember:
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
-
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member_id: str, instance_id: str | None = None) -> Assignment:
-        """A member's target; a static member that comes back has that of its predecessor."""
+        """A member's target; a static member that rejoins has that of its predecessor."""
         if member_id not in self.target and instance_id is not None:
             member_id = self.static_members.get(instance_id, member_id)
         return self.target.get(member_id, NOTHING)
@@ -140,7 +82,7 @@ class ConsumerGroup:
         return any(self.classic_protocols.get(name, 0) == self.classic_members for name in protocols)
 
     def only_classic_without(self, members: Iterable[ConsumerMember]) -> bool:
-        """Would only members that speak the classic protocol be left?"""
+        """Whether only members with the classic protocol would be left."""
         gone = list(members)
         classic_left = self.classic_members - sum(member.classic is not None for member in gone)
         return classic_left == len(self.members) - len(gone)
@@ -151,19 +93,14 @@ class ConsumerGroup:
         if isinstance(record, ConsumerGroupCurrentMemberAssignment):
             self._apply_current(record)
         elif isinstance(record, ConsumerGroupTargetAssignmentMember):
-            if record.value is None:
-                self.target.pop(record.member_id, None)
-            else:
-                self.target[record.member_id] = record.value
+            self.apply_target(record.member_id, record.value)
         elif isinstance(record, ConsumerGroupMemberMetadata):
             self._apply_metadata(record)
         elif isinstance(record, ConsumerGroupMetadata):
             if record.value is not None:
                 self.epoch, self.metadata_hash = record.value.epoch, record.value.metadata_hash
         elif isinstance(record, ConsumerGroupTargetAssignmentMetadata):
-            value = record.value
-            self.target_epoch = -1 if value is None else value.assignment_epoch
-            self.target_timestamp = 0 if value is None else value.assignment_timestamp
+            self.apply_target_epoch(record.value)
         elif isinstance(record, ConsumerGroupRegularExpression):
             self._apply_regex(record)
         elif isinstance(record, ConsumerGroupPartitionMetadata):
@@ -251,7 +188,7 @@ class ConsumerGroup:
         ]
 
     def tombstones(self) -> list[ConsumerGroupRecord]:
-        """All records of the group are void."""
+        """Tombstones for all records of the group."""
         group_id, members = self.group_id, list(self.members)
         return [
             *(ConsumerGroupCurrentMemberAssignment(group_id=group_id, member_id=each, value=None) for each in members),
@@ -266,15 +203,9 @@ class ConsumerGroup:
             ConsumerGroupMetadata(group_id=group_id, value=None),
         ]
 
-    def unfollow(self) -> None:
-        """The group is gone: its topics are no longer followed on its behalf."""
-        if self.subscriptions.followers is not None:
-            for name in self.subscriptions.topics:
-                self.subscriptions.followers.unfollow(name, self.group_id)
-
 
 def count(counts: dict[K, int], key: K | None, change: int) -> None:
-    """Keep a count; nothing is kept of what there is none of (and nothing is counted for None and "")."""
+    """Update a count; zero counts are removed (and None and "" are not counted)."""
     if key is None or key == "":
         return
     total = counts.get(key, 0) + change

@@ -17,6 +17,7 @@ from kompat.groups.machine.messages import (
     ConsumerHeartbeatRequest,
 )
 from kompat.groups.machine.migration import CONSUMER_TIMERS, Migration, successor
+from kompat.groups.machine.modern import fenced, refuse_if
 from kompat.groups.machine.state import GroupState, TimerKey, TimerKind, Turn
 from kompat.groups.records import ConsumerGroupRegularExpression, EpochsByPartition
 
@@ -121,7 +122,7 @@ class ConsumerProtocol:
         return known
 
     def replace(self, group: ConsumerGroup, known: ConsumerMember, member_id: str, turn: Turn) -> ConsumerMember:
-        """A static member comes back under a new id: what the old one had is now its own."""
+        """A static member rejoins under a new id: it takes over the assignment of the old one."""
         member = successor(known, member_id)
         if member_id == known.member_id:
             return member
@@ -148,7 +149,7 @@ class ConsumerProtocol:
         return ConsumerHeartbeatReply(member_id=request.member_id, member_epoch=request.member_epoch)
 
     def fence(self, group: ConsumerGroup, members: Collection[ConsumerMember], turn: Turn) -> None:
-        """These are no longer members; what they had is free."""
+        """Remove members; their partitions are free."""
         if not members:
             return
         if self._migration.can_downgrade(group, members):
@@ -173,7 +174,7 @@ class ConsumerProtocol:
 
 
 def _updated(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> ConsumerMember:
-    """The member as the request wants it; the same object if it wants nothing new."""
+    """The member with the changes of the request; the same object if there are none."""
     wanted: dict[str, Any] = {"client_id": request.client.client_id, "client_host": request.client.client_host}
     if request.instance_id is not None:
         wanted["instance_id"] = request.instance_id
@@ -194,17 +195,17 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> Consu
 
 
 def _is_full(request: ConsumerHeartbeatRequest) -> bool:
-    """A member that says everything has lost touch, and is told everything."""
+    """A heartbeat with all fields is from a member that lost its state: the response has all fields, too."""
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout_ms != -1 and has_subscription and request.topic_partitions is not None
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
     if epoch > member.epoch:
-        raise _fenced("greater", epoch, member)
-    # One that is a step behind has not heard our last answer: nothing is lost as long as it has no more than it may.
+        raise fenced("consumer", "greater", epoch, member.epoch)
+    # A member that is one epoch behind has not received our last response: that is harmless if it owns no more than it may.
     if epoch < member.epoch and not (epoch == member.previous_epoch and _is_within(owned, member.assigned)):
-        raise _fenced("smaller", epoch, member)
+        raise fenced("consumer", "smaller", epoch, member.epoch)
 
 
 def _is_within(owned: Owned | None, assigned: EpochsByPartition) -> bool:
@@ -214,38 +215,25 @@ def _is_within(owned: Owned | None, assigned: EpochsByPartition) -> bool:
     )
 
 
-def _fenced(how: str, epoch: int, member: ConsumerMember) -> KafkaError:
-    return KafkaError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {how} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.epoch}). The member must abandon all its partitions and rejoin.",
-    )
-
-
 def _check(request: ConsumerHeartbeatRequest, assignors: Collection[str]) -> None:
-    """What is wrong with the request whatever the group's state."""
+    """Check the request, independent of the group's state."""
     needs_id = request.api_version >= 1 or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
-    _refuse_if(needs_id and not request.member_id.strip(), "MemberId can't be empty.")
-    _refuse_if(not request.group_id.strip(), "GroupId can't be empty.")
-    _refuse_if(request.instance_id is not None and not request.instance_id.strip(), "InstanceId can't be empty.")
-    _refuse_if(request.rack_id is not None and not request.rack_id.strip(), "RackId can't be empty.")
+    refuse_if(needs_id and not request.member_id.strip(), "MemberId can't be empty.")
+    refuse_if(not request.group_id.strip(), "GroupId can't be empty.")
+    refuse_if(request.instance_id is not None and not request.instance_id.strip(), "InstanceId can't be empty.")
+    refuse_if(request.rack_id is not None and not request.rack_id.strip(), "RackId can't be empty.")
     if request.member_epoch == JOIN_EPOCH:
-        _refuse_if(request.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
+        refuse_if(request.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
         owns_nothing = request.topic_partitions is not None and not request.topic_partitions
-        _refuse_if(not owns_nothing, "TopicPartitions must be empty when (re-)joining.")
-        _refuse_if(
+        refuse_if(not owns_nothing, "TopicPartitions must be empty when (re-)joining.")
+        refuse_if(
             request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
         )
-    _refuse_if(request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None, "InstanceId can't be null.")
-    _refuse_if(request.member_epoch < LEAVE_STATIC_EPOCH, "MemberEpoch is invalid.")
+    refuse_if(request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None, "InstanceId can't be null.")
+    refuse_if(request.member_epoch < LEAVE_STATIC_EPOCH, "MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         message = (
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}."
         )
         raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
-
-
-def _refuse_if(condition: bool, message: str) -> None:
-    if condition:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)

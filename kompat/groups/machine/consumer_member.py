@@ -1,8 +1,8 @@
-"""A member of a consumer group (KIP-848), and how it comes from what it has to what it should have.
+"""A member of a consumer group (KIP-848), and its reconciliation from the current to the target assignment.
 
-A member is told of its partitions in steps, each acknowledged by the next heartbeat:
-give up what is no longer its own (UNREVOKED_PARTITIONS), only then move to the target's epoch and take what is free;
-while others have not given up the rest yet it works with what it has (UNRELEASED_PARTITIONS); then it is STABLE.
+A member gets its partitions in steps, each acknowledged by the next heartbeat: it revokes partitions that are not in its
+target (UNREVOKED_PARTITIONS), and only then moves to the target's epoch and takes partitions that are free. While other
+members have not revoked the rest, it works with what it has (UNRELEASED_PARTITIONS); then it is STABLE.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def has_metadata_of(self, other: "ConsumerMember") -> bool:
-        """Was the other made from this by a new assignment only? Cheap, and never wrongly True."""
+        """Whether the other differs from this only by a new assignment. Cheap, and never wrongly True."""
         return (
             self.topics is other.topics
             and self.classic is other.classic
@@ -85,7 +85,7 @@ class ConsumerMember:
             regex=value.subscribed_topic_regex,
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             assignor=value.server_assignor,
-            # Records of brokers that did not know of such members yet read as one without protocols.
+            # Records of brokers that did not know such members are read as those of a member without protocols.
             classic=classic if classic is not None and classic.supported_protocols else None,
         )
 
@@ -113,12 +113,12 @@ class ConsumerMember:
         return ConsumerGroupCurrentMemberAssignment(group_id=group_id, member_id=self.member_id, value=value)
 
     def gone_for_now(self) -> "ConsumerMember":
-        """A static member that will be back: it keeps its partitions, and may commit under any epoch until then."""
+        """A static member that will rejoin: it keeps its partitions, and may commit under any epoch until then."""
         epochs = {topic_id: dict.fromkeys(part, 0) for topic_id, part in self.assigned.items()}
         return replace(self, epoch=LEAVE_STATIC_EPOCH, assigned=epochs, pending_revocation={})
 
     def assignment_epoch(self, topic_id: UUID, partition: int) -> int | None:
-        """Since which epoch the member holds the partition, if it does."""
+        """The epoch since which the member has the partition, if it does."""
         for held in (self.assigned, self.pending_revocation):
             epoch = held.get(topic_id, {}).get(partition)
             if epoch is not None:
@@ -128,17 +128,17 @@ class ConsumerMember:
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """What a member is reconciled with."""
+    """The input of a member's reconciliation."""
 
     target_epoch: int
     target: Assignment
     topic_ids: frozenset[UUID]  # of the topics that the member is subscribed to
-    owned: Owned | None  # what the member says it owns; None if it does not say
-    is_taken: Callable[[UUID, int], bool]  # does another member hold the partition?
+    owned: Owned | None  # the partitions that the member reports to own; None if it reports none
+    is_taken: Callable[[UUID, int], bool]  # whether another member has the partition
     subscription_changed: bool
 
     def step(self, member: ConsumerMember) -> ConsumerMember:
-        """The member's next assignment; the member itself if nothing is due."""
+        """The member's next assignment; the member itself if nothing changes."""
         if member.state is MemberState.STABLE:
             if member.epoch != self.target_epoch:
                 return self._advance(member)
@@ -156,11 +156,11 @@ class Reconciliation:
 
     def _owns_any(self, partitions: EpochsByPartition) -> bool:
         if self.owned is None:
-            return True  # as long as it says nothing it may
+            return True  # it may keep them until it reports its partitions
         return any(number in part for topic_id, part in partitions.items() for number in self.owned.get(topic_id, ()))
 
     def _drop_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
-        """Revoke at once what the member has unsubscribed from; the rest comes with the next target."""
+        """Revoke at once partitions of topics that the member unsubscribed from; the rest comes with the next target."""
         dropped = {topic_id: part for topic_id, part in member.assigned.items() if topic_id not in self.topic_ids}
         if not dropped:
             return member
@@ -207,7 +207,7 @@ class Reconciliation:
         return self.target.get(topic_id, frozenset()) if topic_id in self.topic_ids else frozenset()
 
     def _take_free(self, member: ConsumerMember, held: dict[UUID, dict[int, int]]) -> bool:
-        """Add what the target has and nobody else holds; are there others that somebody does?"""
+        """Add the partitions of the target that no other member has; returns whether others are still taken."""
         waits = False
         for topic_id in self.target:
             mine = held.get(topic_id, {})

@@ -1,4 +1,4 @@
-"""What follows for a consumer group when one of its members is heard of: epoch, target assignment, the member's next step."""
+"""Updates a consumer group on a member's heartbeat: group epoch, target assignment, the member's next step."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ from kompat.groups.records import (
 
 @dataclass(slots=True)
 class MemberUpdate:
-    """One member of one group, as it was and as it wants to be."""
+    """One member of one group, before and after the request."""
 
     group: ConsumerGroup
-    member: ConsumerMember  # as it is; a new one for a newcomer
+    member: ConsumerMember  # the current one, or a new one for a new member
     updated: ConsumerMember
     owned: Owned | None
     may_see: Callable[[str], bool] | None = None
@@ -36,7 +36,7 @@ class MemberUpdate:
 
     @property
     def predecessor_id(self) -> str | None:
-        """Under which id the group still knows this static member."""
+        """The id under which the group still has this static member."""
         known = self.group.static_members.get(self.updated.instance_id or "")
         return known if known != self.updated.member_id else None
 
@@ -51,7 +51,7 @@ class ConsumerUpdate:
         self._expressions = ExpressionResolver(state)
 
     def follow_subscription(self, update: MemberUpdate, turn: Turn) -> int:
-        """Write down the member's metadata and a new group epoch, if they have changed; the group's epoch."""
+        """Write the member's metadata and a new group epoch, if they have changed; returns the group epoch."""
         group, member, updated = update.group, update.member, update.updated
         if update.is_newcomer or (updated is not member and updated.metadata != member.metadata):
             turn.records.append(updated.metadata_record(group.group_id))
@@ -72,7 +72,7 @@ class ConsumerUpdate:
     # --- target
 
     def follow_target(self, update: MemberUpdate, epoch: int, turn: Turn) -> tuple[int, Assignment]:
-        """Make a new target assignment if the group's epoch asks for one and it is time; the member's target and its epoch."""
+        """Compute a new target assignment if the group epoch requires one and it is time; the member's target and its epoch."""
         group, updated = update.group, update.updated
         if group.target_epoch >= epoch or not self._is_time(group, turn):
             return group.target_epoch, group.target_of(updated.member_id, updated.instance_id)
@@ -85,7 +85,7 @@ class ConsumerUpdate:
         return epoch, target[updated.member_id]
 
     def _is_time(self, group: ConsumerGroup, turn: Turn) -> bool:
-        """Members that come in quick succession share an assignment. A time that has not come yet is of a clock set back."""
+        """Members that join in quick succession share an assignment. A time in the future is from before the clock was set back."""
         interval = self._state.settings.consumer_of(group.group_id).assignment_interval_ms
         last = group.target_timestamp
         return not last or not last <= turn.now < last + interval

@@ -1,10 +1,9 @@
-"""ListGroups, DescribeGroups, ConsumerGroupDescribe and ShareGroupDescribe."""
+"""ListGroups, DescribeGroups and ConsumerGroupDescribe."""
 
 from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
 from kompat.errors import ErrorCode
-from kompat.groups.machine import share_assignor
 from kompat.groups.machine.classic import ClassicGroup, ClassicMember, ClassicState
 from kompat.groups.machine.consumer import ConsumerGroup
 from kompat.groups.machine.consumer_member import ConsumerMember
@@ -16,12 +15,10 @@ from kompat.groups.machine.messages import (
     ListedGroup,
     NamedPartitions,
 )
-from kompat.groups.machine.share import ShareGroup, ShareMember
-from kompat.groups.machine.share_messages import DescribedShareGroup, DescribedShareMember
 from kompat.groups.machine.state import GroupState
 
-DEAD = "Dead"  # what a group that does not exist is said to be
-NOT_FOUND_SINCE = 6  # version of DescribeGroups that says so with an error
+DEAD = "Dead"  # the state of a group that does not exist
+NOT_FOUND_SINCE = 6  # version of DescribeGroups that returns an error for it
 
 
 def list_groups(state: GroupState, states: Collection[str], types: Collection[str]) -> tuple[ListedGroup, ...]:
@@ -102,42 +99,13 @@ def _consumer(state: GroupState, group: ConsumerGroup, member: ConsumerMember) -
         client_host=member.client_host,
         subscribed_topic_names=tuple(sorted(member.topics)),
         subscribed_topic_regex=member.regex,
-        assignment=_named(state, held),
-        target_assignment=_named(state, group.target_of(member.member_id)),
+        assignment=named(state, held),
+        target_assignment=named(state, group.target_of(member.member_id)),
         is_classic=member.classic is not None,
     )
 
 
-def describe_share(state: GroupState, group_id: str) -> DescribedShareGroup:
-    group = state.groups.get(group_id)
-    if not isinstance(group, ShareGroup):
-        reason = "not found" if group is None else "is not a share group"
-        return DescribedShareGroup(
-            group_id=group_id, error=ErrorCode.GROUP_ID_NOT_FOUND, error_message=f"Group {group_id} {reason}."
-        )
-    return DescribedShareGroup(
-        group_id=group_id,
-        state=group.state,
-        group_epoch=group.epoch,
-        assignment_epoch=group.target_epoch,
-        assignor=share_assignor.NAME,
-        members=tuple(_sharer(state, member) for member in group.members.values()),
-    )
-
-
-def _sharer(state: GroupState, member: ShareMember) -> DescribedShareMember:
-    return DescribedShareMember(
-        member_id=member.member_id,
-        rack_id=member.rack_id,
-        member_epoch=member.epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=tuple(sorted(member.topics)),
-        assignment=_named(state, member.assigned),
-    )
-
-
-def _named(state: GroupState, assignment: Mapping[UUID, Iterable[int]]) -> tuple[NamedPartitions, ...]:
+def named(state: GroupState, assignment: Mapping[UUID, Iterable[int]]) -> tuple[NamedPartitions, ...]:
     found = ((state.topics.find_by_id(topic_id), partitions) for topic_id, partitions in assignment.items())
     return tuple(
         NamedPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=tuple(sorted(partitions)))

@@ -1,4 +1,4 @@
-"""Which topics the regular expressions of a consumer group match, and when to look again."""
+"""Resolves the regular expressions of a consumer group to topics, and decides when to do so again."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,16 +7,15 @@ from kompat.errors import ErrorCode, KafkaError
 from kompat.groups.machine.consumer import ConsumerGroup, count
 from kompat.groups.machine.consumer_member import ConsumerMember
 from kompat.groups.machine.regex import TopicRegex, compiled
-from kompat.groups.machine.regex_syntax import RegexSyntaxError
 from kompat.groups.machine.state import GroupState, Turn
 from kompat.groups.records import ConsumerGroupRegularExpression, ConsumerGroupRegularExpressionValue
 
-REFRESH_AT_MOST_EVERY_MS = 10_000  # however many topics are created meanwhile
+REFRESH_AT_MOST_EVERY_MS = 10_000  # even if many topics are created meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class Expressions:
-    """The group's expressions as they will be."""
+    """The group's expressions after the request."""
 
     resolved: dict[str, ConsumerGroupRegularExpressionValue]
     has_changed: bool
@@ -65,7 +64,7 @@ class ExpressionResolver:
         self, regex: str, may_see: Callable[[str], bool] | None, turn: Turn
     ) -> ConsumerGroupRegularExpressionValue:
         known = compiled(regex)
-        # An invalid one came from the log of a broker that thought otherwise, and matches nothing.
+        # An invalid expression, from the log of a broker with other rules, matches nothing.
         topics = sorted(known.select(self._state.topics.names())) if known is not None else ()
         return ConsumerGroupRegularExpressionValue(
             topics=tuple(name for name in topics if may_see is None or may_see(name)),
@@ -77,7 +76,7 @@ class ExpressionResolver:
     def _check(regex: str) -> None:
         try:
             TopicRegex(regex)
-        except RegexSyntaxError as error:
+        except ValueError as error:
             raise KafkaError(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
                 f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",

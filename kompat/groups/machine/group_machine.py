@@ -1,12 +1,12 @@
 """All groups of one partition of `__consumer_offsets`.
 
 How it is run: `apply` every record of the log; then commands, each with the time. The records of a command's decision are
-applied before the next command, and its outcome (reply and completions) is given out when they are committed. When
-leadership is lost, `resign` gives the last completions. If records could not be written, throw the machine away and build
-another from the log: its soft state has run ahead, and the tokens that it kept or had given out then wait in vain.
+applied before the next command, and its outcome (reply and completions) is delivered when they are committed. When
+leadership is lost, `resign` returns the last completions. If records could not be written, discard the machine and build
+another from the log: its soft state is ahead of the log, and callers with tokens in it must be failed.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
@@ -44,40 +44,41 @@ from kompat.groups.machine.messages import (
     TopicOffsets,
 )
 from kompat.groups.machine.migration import Migration
+from kompat.groups.machine.modern import GroupKind, ModernGroup
 from kompat.groups.machine.offset_protocol import OffsetProtocol
 from kompat.groups.machine.offsets import Offsets
 from kompat.groups.machine.replay import Replay
-from kompat.groups.machine.share import ShareGroup
-from kompat.groups.machine.share_heartbeat import ShareProtocol
-from kompat.groups.machine.share_messages import (
-    DescribedShareGroup,
-    ShareHeartbeatReply,
-    ShareHeartbeatRequest,
-    ShareOffsetsDeletion,
-)
 from kompat.groups.machine.state import GroupState, Turn
 from kompat.groups.machine.time_outs import TimeOuts
 from kompat.groups.machine.topics import Topics
-from kompat.groups.records import Assignment, EndTransaction, GroupRecord
+from kompat.groups.records import EndTransaction, GroupRecord
 from kompat.types import Millis, ProducerEpoch, ProducerId
 
 T = TypeVar("T")
+K = TypeVar("K", bound=GroupKind)
 Decided: TypeAlias = Decision[GroupRecord, Outcome[T]]
 
 
 class GroupMachine:
-    def __init__(self, settings: GroupSettings | None = None) -> None:
+    def __init__(
+        self, settings: GroupSettings | None = None, kinds: Sequence[Callable[[GroupState], GroupKind]] = ()
+    ) -> None:
+        """`kinds`: the types of groups that it is composed with, beside classic and consumer groups."""
         self._state = GroupState(settings or GroupSettings())
         self._stored_offsets = Offsets()
-        self._replay = Replay(self._state, self._stored_offsets)
+        self._kinds = [make(self._state) for make in kinds]
+        self._replay = Replay(self._state, self._stored_offsets, self._kinds)
         self._rebalance = ClassicRebalance(self._state)
         migration = Migration(self._state, self._rebalance)
         self._classic = ClassicProtocol(self._state, self._rebalance)
         self._consumer = ConsumerProtocol(self._state, migration)
         self._mixed = ClassicInConsumer(self._state, self._consumer, migration)
-        self._share = ShareProtocol(self._state)
         self._offsets = OffsetProtocol(self._state, self._stored_offsets, self._rebalance)
-        self._time_outs = TimeOuts(self._state, self._rebalance, self._consumer, self._share, self._offsets)
+        self._time_outs = TimeOuts(self._state, self._rebalance, self._consumer, self._offsets, self._kinds)
+
+    def kind(self, of: type[K]) -> K:
+        """The type of groups of this class that it is composed with."""
+        return next(kind for kind in self._kinds if isinstance(kind, of))
 
     # --- its life
 
@@ -93,17 +94,17 @@ class GroupMachine:
         self._state.settings = settings
 
     def topics_changed(self, topics: Topics, changed: Iterable[str] = ()) -> None:
-        """Look at the topics through this view from now on; these were created, grew or were deleted."""
+        """Use this view of the topics from now on; these were created, extended or deleted."""
         state, names = self._state, list(changed)
         state.topics = topics
         state.hashes.forget(names)
         for group_id in state.followers.of(names):
             group = state.groups.get(group_id)
-            if isinstance(group, ConsumerGroup | ShareGroup):
+            if isinstance(group, ModernGroup):
                 group.wants_refresh = True
 
-    def _begin(self, now: Millis) -> Turn:
-        """The first command after the log was replayed makes this the leader's machine: time begins to run for members."""
+    def begin(self, now: Millis) -> Turn:
+        """The first command after the log was replayed makes this the leader's machine: the timers of members start."""
         turn = Turn(now)
         if not self._state.is_live:
             self._state.is_live = True
@@ -111,7 +112,7 @@ class GroupMachine:
         return turn
 
     def resign(self, now: Millis) -> Completions:
-        """Another broker leads now. Soft state ends; whoever waits is sent there. Records may still be applied."""
+        """Another broker leads now. Soft state ends, and requests that wait are failed. Records may still be applied."""
         turn = Turn(now)
         for group_id, group in list(self._state.groups.items()):
             if isinstance(group, ClassicGroup):
@@ -121,7 +122,8 @@ class GroupMachine:
                 )
         self._state.timers.clear()
         self._state.prepared.clear()
-        self._share.states.resign()
+        for kind in self._kinds:
+            kind.resign()
         self._state.is_live = False
         return tuple(turn.completions)
 
@@ -130,7 +132,7 @@ class GroupMachine:
         return self._stored_offsets.furthest(topic, partition)
 
     def committed_offsets(self) -> list[tuple[str, str, int, int]]:
-        """Group, topic, partition and offset of all that is committed."""
+        """Group, topic, partition and offset of all committed offsets."""
         return self._stored_offsets.all()
 
     @property
@@ -138,22 +140,22 @@ class GroupMachine:
         return len(self._state.groups)
 
     def clock_moved(self, by: int) -> None:
-        """Sessions and rebalances go on as if nothing had happened; what is written down has the clock's time."""
+        """Sessions and rebalances continue unaffected; only persisted times are those of the clock."""
         self._state.timers.shift(by)
 
     def next_deadline(self) -> Millis | None:
         return self._state.timers.next_deadline() if self._state.is_live else Millis(0)
 
     def tick(self, now: Millis) -> Decided[None]:
-        """Do what is due. Something may be left that has to see it applied first: its deadline has come then, too."""
-        turn = self._begin(now)
+        """Do what is due. Some of it may have to wait until records are applied: then its deadline is due at once."""
+        turn = self.begin(now)
         self._time_outs.run_due(turn)
         return turn.decide(None)
 
     # --- classic protocol
 
     def join(self, request: JoinRequest, token: Token, now: Millis) -> Decided[None]:
-        turn = self._begin(now)
+        turn = self.begin(now)
         settings = self._state.settings
         error = ErrorCode.NONE
         if not request.group_id:
@@ -177,7 +179,7 @@ class GroupMachine:
         if isinstance(group, ClassicGroup):
             self._classic.join(group, request, token, turn)
             return
-        if isinstance(group, ShareGroup):
+        if isinstance(group, ModernGroup) and not isinstance(group, ConsumerGroup):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.member_id != UNKNOWN_MEMBER_ID:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -191,9 +193,9 @@ class GroupMachine:
         self._classic.join(created, request, token, turn)
 
     def sync(self, request: SyncRequest, token: Token, now: Millis) -> Decided[None]:
-        turn = self._begin(now)
+        turn = self.begin(now)
         try:
-            group = self._group_of_member(request.group_id, if_shared=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            group = self._group_of_member(request.group_id, if_other=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             if isinstance(group, ClassicGroup):
                 self._classic.sync(group, request, token, turn)
             else:
@@ -204,14 +206,14 @@ class GroupMachine:
 
     def heartbeat(self, request: HeartbeatRequest, now: Millis) -> Decided[ErrorCode]:
         """NONE, or REBALANCE_IN_PROGRESS: the member has to rejoin."""
-        turn = self._begin(now)
+        turn = self.begin(now)
         group = self._group_of_member(request.group_id)
         if isinstance(group, ClassicGroup):
             return turn.decide(self._classic.heartbeat(group, request, turn))
         return turn.decide(self._mixed.heartbeat(group, request, turn))
 
     def leave(self, group_id: str, members: Sequence[LeavingMember], now: Millis) -> Decided[tuple[LeftMember, ...]]:
-        turn = self._begin(now)
+        turn = self.begin(now)
         try:
             group = self._group_of_member(group_id)
         except KafkaError as refusal:
@@ -228,83 +230,27 @@ class GroupMachine:
         return turn.decide(self._mixed.leave(group, members, turn))
 
     def _group_of_member(
-        self, group_id: str, if_shared: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
+        self, group_id: str, if_other: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
     ) -> ClassicGroup | ConsumerGroup:
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         group = self._state.groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
-        if isinstance(group, ShareGroup):
-            raise KafkaError(if_shared)
+        if not isinstance(group, ClassicGroup | ConsumerGroup):
+            raise KafkaError(if_other)
         return group
 
     # --- consumer protocol
 
     def consumer_heartbeat(self, request: ConsumerHeartbeatRequest, now: Millis) -> Decided[ConsumerHeartbeatReply]:
-        turn = self._begin(now)
+        turn = self.begin(now)
         return turn.decide(self._consumer.heartbeat(request, turn))
-
-    # --- share protocol
-
-    def prepare_share(self, request: ShareHeartbeatRequest, now: Millis) -> Decided[Assignment]:
-        """Partitions to make states for before this heartbeat is dealt with, so that it can have them at once."""
-        turn = self._begin(now)
-        return turn.decide(self._share.prepare(request, turn))
-
-    def share_heartbeat(self, request: ShareHeartbeatRequest, now: Millis) -> Decided[ShareHeartbeatReply]:
-        turn = self._begin(now)
-        return turn.decide(self._share.heartbeat(request, turn))
-
-    def share_states_made(self, group_id: str, partitions: Assignment, *, ok: bool, now: Millis) -> Decided[None]:
-        """States of these partitions were made, or could not be."""
-        turn = self._begin(now)
-        group = self._state.groups.get(group_id)
-        if isinstance(group, ShareGroup):
-            (self._share.states.made if ok else self._share.states.failed)(group, partitions, turn)
-        return turn.decide(None)
-
-    def begin_share_offsets(self, group_id: str, partitions: Assignment, now: Millis) -> Decided[None]:
-        """The states of these partitions are about to be made anew. A group that does not exist begins with that."""
-        turn = self._begin(now)
-        group = self._share.group_to_join(group_id)
-        _check_empty(group)
-        self._share.states.begin(group, partitions, turn)
-        return turn.decide(None)
-
-    def begin_share_offsets_deletion(
-        self, group_id: str, topics: Iterable[str], now: Millis
-    ) -> Decided[ShareOffsetsDeletion]:
-        turn = self._begin(now)
-        group = self._share.group(group_id)
-        _check_empty(group)
-        return turn.decide(self._share.states.delete(group, topics, turn))
-
-    def end_share_offsets_deletion(self, group_id: str, topic_ids: Collection[UUID], now: Millis) -> Decided[None]:
-        turn = self._begin(now)
-        group = self._state.groups.get(group_id)
-        if isinstance(group, ShareGroup):
-            self._share.states.deleted(group, topic_ids, turn)
-        return turn.decide(None)
-
-    def begin_share_deletion(
-        self, group_ids: Iterable[str], now: Millis
-    ) -> Decided[tuple[tuple[str, Assignment], ...]]:
-        """What has to be deleted elsewhere before these groups can be; groups of other kinds are left out."""
-        turn = self._begin(now)
-        groups = (self._state.groups.get(group_id) for group_id in dict.fromkeys(group_ids))
-        found = [group for group in groups if isinstance(group, ShareGroup) and group.is_empty]
-        return turn.decide(tuple((group.group_id, self._share.states.delete_all(group, turn)) for group in found))
-
-    def share_partitions(self, group_id: str) -> Decided[Assignment]:
-        """The partitions that a share group has a state for."""
-        group = self._state.groups.get(group_id)
-        return Decision([], Outcome(group.initialized if isinstance(group, ShareGroup) else {}))
 
     # --- offsets
 
     def commit_offsets(self, request: CommitRequest, now: Millis) -> Decided[tuple[TopicErrors, ...]]:
-        turn = self._begin(now)
+        turn = self.begin(now)
         return turn.decide(self._offsets.commit(request, turn))
 
     def committed_offset(self, group_id: str, topic: str, partition: int) -> int | None:
@@ -324,8 +270,8 @@ class GroupMachine:
         now: Millis,
         coordinator_epoch: int = 0,
     ) -> Decided[None]:
-        """A transaction marker: pending offsets of the producer become true or are dropped."""
-        turn = self._begin(now)
+        """A transaction marker: pending offsets of the producer are committed or dropped."""
+        turn = self.begin(now)
         marker = EndTransaction(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -344,24 +290,25 @@ class GroupMachine:
     def delete_offsets(
         self, group_id: str, topics: Iterable[FetchedTopic], now: Millis
     ) -> Decided[tuple[TopicErrors, ...]]:
-        turn = self._begin(now)
+        turn = self.begin(now)
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         return turn.decide(self._offsets.delete(group_id, topics, turn))
 
     def topics_deleted(self, topics: Iterable[tuple[str, UUID]], now: Millis) -> Decided[None]:
-        """Offsets of topics that are gone go with them, and what share groups had of them."""
-        turn = self._begin(now)
+        """Remove the offsets of deleted topics, and what groups of other types have for them."""
+        turn = self.begin(now)
         deleted = list(topics)
         for name, topic_id in deleted:
             self._offsets.delete_of_topic(name, topic_id, turn)
-        self._share.states.forget_topics({topic_id for _, topic_id in deleted}, turn)
+        for kind in self._kinds:
+            kind.topics_deleted({topic_id for _, topic_id in deleted}, turn)
         return turn.decide(None)
 
     # --- groups as a whole
 
     def delete_groups(self, group_ids: Iterable[str], now: Millis) -> Decided[tuple[tuple[str, ErrorCode], ...]]:
-        turn = self._begin(now)
+        turn = self.begin(now)
         return turn.decide(tuple((group_id, self._delete(group_id, turn)) for group_id in dict.fromkeys(group_ids)))
 
     def _delete(self, group_id: str, turn: Turn) -> ErrorCode:
@@ -386,12 +333,3 @@ class GroupMachine:
     def describe_consumer_groups(self, group_ids: Iterable[str]) -> Decided[tuple[DescribedConsumerGroup, ...]]:
         described = tuple(describe.describe_consumer(self._state, group_id) for group_id in group_ids)
         return Decision([], Outcome(described))
-
-    def describe_share_groups(self, group_ids: Iterable[str]) -> Decided[tuple[DescribedShareGroup, ...]]:
-        described = tuple(describe.describe_share(self._state, group_id) for group_id in group_ids)
-        return Decision([], Outcome(described))
-
-
-def _check_empty(group: ShareGroup) -> None:
-    if not group.is_empty:
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")

@@ -1,4 +1,4 @@
-"""What the machines are asked and what they answer: Kafka's requests and responses without their wire format."""
+"""Requests to the machines and their results: Kafka's requests and responses without their wire format."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,9 +10,10 @@ from kompat.groups.records import EpochsByPartition
 from kompat.types import NO_PRODUCER, ZERO_UUID, ProducerEpoch, ProducerId
 
 T = TypeVar("T")
+M = TypeVar("M")
 
-# Whoever asks to join or sync hands in a token (his future, say) and gets it back with the reply when that is due,
-# which may be in the outcome of a later command. The machine only keeps it.
+# A caller that joins or syncs passes a token (its future, say) and gets it back with the reply when that is due,
+# which may be in the outcome of a later command. The machine only stores it.
 Token = NewType("Token", object)
 
 UNKNOWN_MEMBER_ID = ""
@@ -40,7 +41,7 @@ class JoinRequest:
     protocols: tuple[tuple[str, bytes], ...]  # name, metadata; in order of preference
     client: ClientInfo
     api_version: int
-    fresh_id: str  # nobody else's: becomes part of the member id, should the member need one
+    fresh_id: str  # unique: becomes part of the member id, if the member needs one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class SyncReply:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A reply that is due now, to whoever handed in the token."""
+    """A reply that is due now, to the caller that passed the token."""
 
     token: Token
     reply: JoinReply | SyncReply
@@ -94,7 +95,7 @@ Completions: TypeAlias = tuple[Completion, ...]
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """A command's own reply, and the replies to others that it brought about."""
+    """A command's own reply, and the replies to others that it caused."""
 
     reply: T
     completions: Completions = ()
@@ -126,7 +127,7 @@ class LeftMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeatRequest:
-    """None means: as in the last heartbeat."""
+    """None means unchanged since the last heartbeat."""
 
     group_id: str
     member_id: str
@@ -140,8 +141,8 @@ class ConsumerHeartbeatRequest:
     topic_partitions: Mapping[UUID, tuple[int, ...]] | None = None  # what the member owns
     client: ClientInfo
     api_version: int = 1
-    fresh_id: str = ""  # the member's id, should it have none (v0)
-    may_see: Callable[[str], bool] | None = None  # may this member describe the topic? For regular expressions.
+    fresh_id: str = ""  # the member's id, if it has none (v0)
+    may_see: Callable[[str], bool] | None = None  # whether this member may describe the topic; for regular expressions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +209,7 @@ class FetchRequest:
     group_id: str
     member_id: str | None = None
     member_epoch: int = -1
-    topics: tuple[FetchedTopic, ...] | None = None  # None: all that the group has
+    topics: tuple[FetchedTopic, ...] | None = None  # None: all offsets of the group
     require_stable: bool = False
 
 
@@ -283,7 +284,9 @@ class DescribedConsumer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedConsumerGroup:
+class DescribedModernGroup(Generic[M]):
+    """A consumer group or a share group."""
+
     group_id: str
     error: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -291,4 +294,8 @@ class DescribedConsumerGroup:
     group_epoch: int = 0
     assignment_epoch: int = 0
     assignor: str = ""
-    members: tuple[DescribedConsumer, ...] = ()
+    members: tuple[M, ...] = ()
+
+
+class DescribedConsumerGroup(DescribedModernGroup[DescribedConsumer]):
+    __slots__ = ()

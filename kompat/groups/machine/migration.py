@@ -1,7 +1,7 @@
-"""A group that has members changes its protocol while it runs: classic → consumer and back.
+"""Changes the protocol of a group that has members: classic → consumer and back.
 
-Both ways the group's records are replaced in one batch, its members keep their partitions, and its epoch goes on from the
-generation, or the other way round.
+In both directions the group's records are replaced in one batch, its members keep their partitions, and the epoch continues
+from the generation, or the other way round.
 """
 
 from collections.abc import Collection, Iterable
@@ -59,7 +59,7 @@ class Migration:
         return upgraded
 
     def void(self, group: ClassicGroup, turn: Turn) -> None:
-        """The classic group ends here; whoever waits has to come again and finds its successor."""
+        """The classic group ends here; members that wait have to retry and then find the consumer group."""
         turn.records.append(GroupMetadata(group_id=group.group_id, value=None))
         turn.afterwards(lambda: self._rebalance.cancel_timers(group))
         turn.afterwards(lambda: self._rebalance.refuse_all(group, ErrorCode.REBALANCE_IN_PROGRESS, turn))
@@ -130,7 +130,7 @@ class Migration:
     # --- consumer → classic
 
     def can_downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember], joining: int = 0) -> bool:
-        """Without these members, would the rest be better off as a classic group?"""
+        """Whether the remaining members should become a classic group."""
         left = len(group.members) - len(leaving) + joining
         return (
             group.only_classic_without(leaving)
@@ -197,7 +197,7 @@ def _downgraded(member: ConsumerMember) -> ClassicMember:
 
 
 def version_of(metadata: bytes) -> int:
-    """The version of the embedded protocol that a member understands; what cannot be read is the oldest."""
+    """The version of the embedded protocol that a member supports; the oldest if it cannot be read."""
     try:
         return parse_version(metadata)
     except MalformedBytesError:
@@ -209,7 +209,7 @@ def _without_epochs(member: ConsumerMember) -> Assignment:
 
 
 def successor(member: ConsumerMember, member_id: str) -> ConsumerMember:
-    """A static member under its new id: it begins anew with what it had."""
+    """A static member under its new id: it starts again with its previous assignment."""
     return replace(member, member_id=member_id, epoch=0, previous_epoch=0)
 
 

@@ -20,12 +20,11 @@ from kompat.groups.machine.messages import (
     TopicOffsets,
 )
 from kompat.groups.machine.offsets import Offsets
-from kompat.groups.machine.share import ShareGroup
 from kompat.groups.machine.state import GroupState, Turn
 from kompat.groups.records import OffsetCommit, OffsetCommitValue
 from kompat.types import NO_PRODUCER, ZERO_UUID, Millis
 
-NEVER = 2**63 - 1  # the last moment that a record can say
+NEVER = 2**63 - 1  # the latest time that a record can have
 EPOCHS_SINCE = 9  # version of OffsetCommit that members of consumer groups have to use
 PartitionCheck = Callable[[str, UUID, int], None]
 
@@ -61,12 +60,12 @@ class OffsetProtocol:
         return tuple(answers)
 
     def _shared(self, name: str, topic_id: UUID) -> UUID:
-        """The same id as one object: a quarter of what an offset takes in memory would be its own."""
+        """The same id as one shared object: else it would be a quarter of an offset's memory."""
         topic = self._state.topics.find(name)
         return topic.topic_id if topic is not None and topic.topic_id == topic_id else topic_id
 
     def _topic_id(self, request: CommitRequest, name: str, topic_id: UUID, check: PartitionCheck) -> UUID:
-        """Transactional commits only name their topics."""
+        """Transactional commits have only the names of their topics."""
         if request.producer_id == NO_PRODUCER or check is _allow:
             return topic_id
         topic = self._state.topics.find(name)
@@ -97,17 +96,15 @@ class OffsetProtocol:
         )
 
     def _check_commit(self, request: CommitRequest, turn: Turn) -> PartitionCheck:
-        """May the member commit at all? What is left to check is checked for each partition."""
+        """Check whether the member may commit at all; further checks are made for each partition."""
         group = self._state.groups.get(request.group_id)
         is_transactional = request.producer_id != NO_PRODUCER
         if group is None:
             if request.generation_id < 0:
-                return _allow  # the offsets make a simple group
+                return _allow  # the offsets create a simple group
             if is_transactional or request.api_version < EPOCHS_SINCE:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
-        if isinstance(group, ShareGroup):
-            raise _not_a_consumer_group(group)
         if isinstance(group, ClassicGroup):
             self._check_classic(group, request, is_transactional)
             member = group.members.get(request.member_id)
@@ -115,6 +112,8 @@ class OffsetProtocol:
             if member is not None and is_heard_of and not is_transactional:
                 self._rebalance.hear_of(group, member, turn)
             return _allow
+        if not isinstance(group, ConsumerGroup):
+            raise _not_a_consumer_group(group.group_id)
         try:
             return _check_consumer(group, request, is_transactional)
         except KafkaError as error:
@@ -137,7 +136,7 @@ class OffsetProtocol:
     # --- fetch
 
     def committed(self, request: FetchRequest) -> tuple[FetchedTopic, ...]:
-        """What the group has offsets of."""
+        """The topics that the group has offsets for."""
         self._check_reader(request)
         offsets = self._offsets.of_group(request.group_id)
         return tuple(FetchedTopic(name=name, partitions=tuple(known)) for name, known in offsets.items())
@@ -165,7 +164,7 @@ class OffsetProtocol:
         if request.require_stable and self._offsets.is_pending(request.group_id, topic.name, partition):
             return FetchedOffset(partition=partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
         value = self._offsets.find(request.group_id, topic.name, partition)
-        # An offset of a topic that was deleted since means nothing for its namesake.
+        # An offset of a deleted topic is not valid for a new one of the same name.
         if value is None or (ZERO_UUID not in (value.topic_id, topic.topic_id) and value.topic_id != topic.topic_id):
             return FetchedOffset(partition=partition)
         return FetchedOffset(
@@ -178,8 +177,8 @@ class OffsetProtocol:
         group = self._state.groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if isinstance(group, ShareGroup):
-            raise _not_a_consumer_group(group)
+        if not isinstance(group, ClassicGroup | ConsumerGroup):
+            raise _not_a_consumer_group(group.group_id)
         if isinstance(group, ClassicGroup) and not group.is_empty and not group.is_consumer:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
         answers = []
@@ -197,7 +196,7 @@ class OffsetProtocol:
         turn.records += [tombstone(group_id, topic, partition) for topic, partition in self._offsets.places(group_id)]
 
     def delete_of_topic(self, name: str, topic_id: UUID, turn: Turn) -> None:
-        """A topic is gone, and its offsets with it; those of a namesake stay."""
+        """Remove the offsets of a deleted topic; those of a new one of the same name stay."""
         found = {
             (group_id, partition)
             for group_id, partition, value in self._offsets.of_topic(name)
@@ -208,10 +207,10 @@ class OffsetProtocol:
     # --- expiry
 
     def expire(self, group_id: str, turn: Turn) -> bool:
-        """Let old offsets of a group go; is nothing left that keeps it?"""
+        """Expire old offsets of a group; returns whether the group has none left."""
         group = self._state.groups[group_id]
-        if isinstance(group, ShareGroup):
-            return False  # it has no offsets here, and lives until it is deleted
+        if not isinstance(group, ClassicGroup | ConsumerGroup):
+            return False  # it has no offsets here, and stays until it is deleted
         topics = self._offsets.of_group(group_id)
         since = _expires_since(group)
         if since is None:
@@ -236,8 +235,8 @@ class OffsetProtocol:
         return now - base >= self._state.settings.offsets_retention_ms
 
 
-def _not_a_consumer_group(group: ShareGroup) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+def _not_a_consumer_group(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> OffsetCommit:
@@ -245,7 +244,7 @@ def tombstone(group_id: str, topic: str, partition: int) -> OffsetCommit:
 
 
 def _expires_since(group: ClassicGroup | ConsumerGroup) -> int | None:
-    """From when on retention counts: a time, -1 for when the offset was committed, None for not at all."""
+    """When retention starts: a time, -1 for the time of the commit, None for never."""
     if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return -1
     if group.is_empty:
@@ -278,7 +277,7 @@ def _check_consumer(group: ConsumerGroup, request: CommitRequest, is_transaction
 def _check_held(
     member: ConsumerMember, epoch: int, topic: str, topic_id: UUID, partition: int, is_transactional: bool
 ) -> None:
-    """A commit under an older epoch is good if the member has held the partition ever since."""
+    """A commit under an older epoch is valid if the member has had the partition ever since."""
     since = member.assignment_epoch(topic_id, partition)
     if since is None or epoch < since:
         error = KafkaError(_stale(member), f"{topic}-{partition} was not the member's at epoch {epoch}.")
@@ -290,7 +289,7 @@ def _stale(member: ConsumerMember) -> ErrorCode:
 
 
 def _for_transaction(error: KafkaError) -> KafkaError:
-    """Transactional producers know of generations only."""
+    """Transactional producers only know generations."""
     if error.code is ErrorCode.STALE_MEMBER_EPOCH:
         return KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message)
     return error

@@ -39,11 +39,11 @@ class Offsets:
         return max((stored.value.offset for stored in found if stored is not None), default=None)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Has an open transaction an offset for it?"""
+        """Whether an open transaction has an offset for it."""
         return (topic, partition) in self._open.get(group_id, {})
 
     def pending_of(self, producer_id: ProducerId) -> list[tuple[str, str, int, int]]:
-        """Group, topic, partition and offset of what a producer's open transaction has."""
+        """Group, topic, partition and offset of the pending offsets of a producer's transaction."""
         return [(*place, stored.value.offset) for place, stored in self._pending.get(producer_id, {}).items()]
 
     def has_pending(self, group_id: str) -> bool:
@@ -59,7 +59,7 @@ class Offsets:
                 yield topic, partition
 
     def all(self) -> list[tuple[str, str, int, int]]:
-        """Group, topic, partition and offset of all that is committed."""
+        """Group, topic, partition and offset of all committed offsets."""
         return [
             (group_id, topic, partition, stored.value.offset)
             for group_id, topics in self._by_group.items()
@@ -68,7 +68,7 @@ class Offsets:
         ]
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, int, OffsetCommitValue]]:
-        """Group, partition and offset of all that is kept for a topic."""
+        """Group, partition and offset of all offsets for a topic."""
         for group_id, topics in self._by_group.items():
             for partition, stored in topics.get(topic, {}).items():
                 yield group_id, partition, stored.value
@@ -96,7 +96,7 @@ class Offsets:
             self._close(group_id, (topic, partition), record.producer_id)
             if record.is_commit:
                 known = self._by_group.get(group_id, {}).get(topic, {}).get(partition)
-                # An offset that was committed outside of the transaction after it was added to it is the newer one.
+                # An offset that was committed outside of the transaction, after the pending one, is newer.
                 if known is None or known.sequence < stored.sequence:
                     self._put(group_id, topic, partition, stored)
 

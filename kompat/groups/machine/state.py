@@ -1,10 +1,10 @@
-"""What the parts of the group machine share: the groups, and what is soft beside them."""
+"""The state that the parts of the group machine share: the groups, and their soft state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kompat.coordination.deadlines import Timers
 from kompat.coordination.decision import Decision
@@ -16,21 +16,20 @@ from kompat.types import Millis
 
 if TYPE_CHECKING:
     from kompat.groups.machine.classic import ClassicGroup
-    from kompat.groups.machine.consumer import ConsumerGroup
-    from kompat.groups.machine.share import ShareGroup
+    from kompat.groups.machine.modern import ModernGroup
 
 T = TypeVar("T")
 
 
 class TimerKind(Enum):
-    CLASSIC_SESSION = auto()  # a member of a classic group was not heard of
+    CLASSIC_SESSION = auto()  # no heartbeat from a member of a classic group
     CLASSIC_JOIN = auto()  # members of a classic group have not rejoined
     CLASSIC_INITIAL_JOIN = auto()  # a new classic group has waited for more members
-    CLASSIC_SYNC = auto()  # members of a classic group have not asked for their assignment
-    SESSION = auto()  # a member of a consumer or share group was not heard of
-    REBALANCE = auto()  # a member of a consumer group has not given up what it has to
+    CLASSIC_SYNC = auto()  # members of a classic group have not sent SyncGroup
+    SESSION = auto()  # no heartbeat from a member of a consumer or share group
+    REBALANCE = auto()  # a member of a consumer group has not revoked partitions
     REJOIN = auto()  # a classic member of a consumer group has not rejoined
-    SYNC = auto()  # a classic member of a consumer group has not asked for its assignment
+    SYNC = auto()  # a classic member of a consumer group has not sent SyncGroup
     EXPIRE_OFFSETS = auto()
 
 
@@ -41,7 +40,7 @@ class TimerKey(NamedTuple):
 
 
 class Turn:
-    """One command under way: what it has decided so far."""
+    """One command in progress: its decisions so far."""
 
     __slots__ = ("_afterwards", "completions", "now", "records")
 
@@ -52,7 +51,7 @@ class Turn:
         self._afterwards: list[Callable[[], None]] = []
 
     def afterwards(self, effect: Callable[[], None]) -> None:
-        """A change of soft state that is only due if the command is not refused after all."""
+        """A change of soft state that is only made if the command is not refused."""
         self._afterwards.append(effect)
 
     def complete(self, token: Token | None, reply: JoinReply | SyncReply) -> None:
@@ -66,7 +65,7 @@ class Turn:
 
 
 class TopicFollowers:
-    """Which consumer and share groups are subscribed to a topic: they are looked at when it changes."""
+    """The consumer and share groups that are subscribed to a topic: they are updated when it changes."""
 
     def __init__(self) -> None:
         self._groups: dict[str, set[str]] = {}
@@ -86,19 +85,21 @@ class TopicFollowers:
 
 
 class GroupState:
-    """`groups` follows from the records alone and only `apply` changes which there are; all else is soft.
+    """`groups` follows from the records alone, and only `apply` adds and removes groups; the rest is soft.
 
-    Soft state (timers, who waits for a reply, members of a classic group that its record does not name yet) is lost with
+    Soft state (timers, requests that wait, members of a classic group that its record does not name yet) is lost with
     the leadership of the partition, as in Kafka: clients then find out by their next heartbeat.
     """
 
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
-        self.groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = {}
-        self.is_live = False  # is this the leader's machine, whose commands run ahead of their records?
-        # Classic groups that a command has built and whose first record is about to be applied.
+        self.groups: dict[str, ClassicGroup | ModernGroup[Any]] = {}
+        self.is_live = (
+            False  # whether this is the leader's machine, whose commands change groups before their records are applied
+        )
+        # Classic groups that a command has created, and whose first record is about to be applied.
         self.prepared: dict[str, ClassicGroup] = {}
-        # Payload: what is left of an initial delay, or the epoch that a member has to leave.
+        # Payload: the rest of an initial delay, or the epoch that a member has to leave.
         self.timers: Timers[TimerKey, int] = Timers()
         self.topics: Topics = TopicTable()
         self.hashes = MetadataHash()

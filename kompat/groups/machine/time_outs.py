@@ -1,12 +1,14 @@
-"""What happens when time passes: sessions end, rebalances go on without the slow, offsets expire."""
+"""Timeouts: sessions expire, rebalances continue without slow members, offsets expire."""
+
+from collections.abc import Sequence
+from typing import Any
 
 from kompat.groups.machine.classic import ClassicGroup
 from kompat.groups.machine.classic_rebalance import ClassicRebalance
 from kompat.groups.machine.consumer import ConsumerGroup
 from kompat.groups.machine.consumer_heartbeat import ConsumerProtocol
+from kompat.groups.machine.modern import GroupKind, ModernGroup
 from kompat.groups.machine.offset_protocol import OffsetProtocol
-from kompat.groups.machine.share import ShareGroup
-from kompat.groups.machine.share_heartbeat import ShareProtocol
 from kompat.groups.machine.state import GroupState, TimerKey, TimerKind, Turn
 from kompat.groups.records import GroupMetadata, MemberState
 
@@ -19,23 +21,23 @@ class TimeOuts:
         state: GroupState,
         rebalance: ClassicRebalance,
         consumer: ConsumerProtocol,
-        share: ShareProtocol,
         offsets: OffsetProtocol,
+        kinds: Sequence[GroupKind],
     ) -> None:
         self._state = state
         self._rebalance = rebalance
         self._consumer = consumer
-        self._share = share
         self._offsets = offsets
-        self._to_expire: list[str] = []  # groups whose offsets were not looked at yet in this round
+        self._kinds = {kind.group_class: kind for kind in kinds}
+        self._to_expire: list[str] = []  # groups whose offsets were not checked yet in this round
 
     def start(self, turn: Turn) -> None:
-        """Members that the log knows of get a full session to make themselves heard."""
+        """After loading, members get a full session timeout to send a heartbeat."""
         for group in self._state.groups.values():
             if isinstance(group, ConsumerGroup):
                 self._start_consumer(group, turn)
-            elif isinstance(group, ShareGroup):
-                timeout = self._state.settings.share_of(group.group_id).session_timeout_ms
+            elif isinstance(group, ModernGroup):
+                timeout = self._kinds[type(group)].session_timeout_ms(group.group_id)
                 for member_id in group.members:
                     self._state.schedule(TimerKey(TimerKind.SESSION, group.group_id, member_id), turn, timeout)
             else:
@@ -54,7 +56,7 @@ class TimeOuts:
                 self._state.schedule(key, turn, member.rebalance_timeout_ms, member.epoch)
 
     def run_due(self, turn: Turn) -> None:
-        """As far as it goes: what is due for a group that has something to write already has to see that applied first."""
+        """Do as much as possible: a group with pending records has to have them applied first."""
         written: set[str] = set()
         while len(turn.records) < MAX_RECORDS_AT_ONCE and (due := self._state.timers.pop_due(turn.now)) is not None:
             key, payload = due
@@ -77,7 +79,7 @@ class TimeOuts:
             self._run_consumer(group, key, payload, turn)
         elif group is not None and key.member_id in group.members:
             silent = (group.members[member_id] for member_id in self._silent(group, turn))
-            self._share.fence(group, (group.members[key.member_id], *silent), turn)
+            self._kinds[type(group)].fence(group, (group.members[key.member_id], *silent), turn)
 
     def _run_classic(self, group: ClassicGroup, key: TimerKey, payload: int, turn: Turn) -> None:
         if key.kind is TimerKind.CLASSIC_SESSION:
@@ -92,12 +94,12 @@ class TimeOuts:
     def _run_consumer(self, group: ConsumerGroup, key: TimerKey, payload: int, turn: Turn) -> None:
         member = group.members.get(key.member_id)
         if member is None or (key.kind is TimerKind.REBALANCE and member.epoch != payload):
-            return  # it is gone, or has moved on in time
+            return  # it was removed, or its deadline has moved
         silent = self._silent(group, turn) if key.kind is TimerKind.SESSION else ()
         self._consumer.fence(group, (member, *(group.members[member_id] for member_id in silent)), turn)
 
-    def _silent(self, group: ConsumerGroup | ShareGroup, turn: Turn) -> list[str]:
-        """Whose sessions are over too: after a restart, or when a network is cut, that is many at once."""
+    def _silent(self, group: ModernGroup[Any], turn: Turn) -> list[str]:
+        """Members whose sessions have expired too: after a restart or a network failure these are many at once."""
         deadlines = (
             (member_id, self._state.timers.deadline(TimerKey(TimerKind.SESSION, group.group_id, member_id)))
             for member_id in group.members
@@ -119,8 +121,8 @@ class TimeOuts:
         interval = self._state.settings.offsets_retention_check_interval_ms
         self._schedule_expiry(turn, 0 if self._to_expire else interval)
 
-    def delete(self, group: ClassicGroup | ConsumerGroup | ShareGroup, turn: Turn) -> None:
-        """An empty group that nothing is left of."""
+    def delete(self, group: ClassicGroup | ModernGroup[Any], turn: Turn) -> None:
+        """An empty group without offsets."""
         if isinstance(group, ClassicGroup):
             self._rebalance.cancel_timers(group)
             turn.records.append(GroupMetadata(group_id=group.group_id, value=None))

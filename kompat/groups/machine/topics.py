@@ -1,4 +1,4 @@
-"""What the machines know of the cluster's topics: it comes in from outside and is never replicated."""
+"""The machines' view of the cluster's topics: it comes from outside and is never replicated."""
 
 import struct
 from collections.abc import Collection, Iterable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from kompat.groups.machine.xxh3 import xxh3_64
+from kompat._native import xxh3_64
 
 _TOPIC_HASH_VERSION = b"\x00"
 
@@ -16,15 +16,15 @@ class TopicInfo:
     name: str
     topic_id: UUID
     partitions: int
-    racks: tuple[tuple[str, ...], ...] = ()  # by partition: the racks of its replicas, where brokers have one
+    racks: tuple[tuple[str, ...], ...] = ()  # by partition: the racks of its replicas' brokers, if configured
 
 
 class Topics(Protocol):
-    """A view of the cluster's topics as they are now."""
+    """A view of the cluster's current topics."""
 
     @property
     def version(self) -> int:
-        """Grows when topics are created: regular expressions resolved at an older version are resolved again."""
+        """Increases when topics are created: regular expressions resolved at an older version are resolved again."""
         ...
 
     def find(self, name: str) -> TopicInfo | None: ...
@@ -57,7 +57,7 @@ class TopicTable:
 
 
 class MetadataHash:
-    """The hash of a set of topics that Kafka keeps per group: when it changes, so does the assignment."""
+    """Kafka's hash of a group's set of topics: when it changes, so does the assignment."""
 
     def __init__(self) -> None:
         self._by_topic: dict[str, int] = {}
@@ -97,7 +97,7 @@ def topic_hash(topic: TopicInfo) -> int:
 
 
 def _text(value: str) -> bytes:
-    """A string as Kafka's hashing library feeds it: UTF-16 units, then how many."""
+    """A string as Kafka's hashing library feeds it: its UTF-16 units, then their number."""
     encoded = value.encode("utf-16-le")
     return encoded + struct.pack("<i", len(encoded) // 2)
 

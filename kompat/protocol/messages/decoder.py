@@ -28,7 +28,7 @@ _READERS: dict[str, dict[tuple[bool, bool], Reader]] = {
 }
 _RECORDS: dict[bool, Reader] = {False: wire.read_records, True: wire.read_compact_records}
 ITEMS_A_STEP = 32
-_NO_OPERATIONS = -(2**31)  # a bitfield that was not asked for
+_NO_OPERATIONS = -(2**31)  # a bitfield that was not requested
 
 
 class Decoder:

@@ -28,7 +28,7 @@ _WRITERS: dict[str, dict[tuple[bool, bool], Writer]] = {
     "records": _BYTES,
 }
 ITEMS_A_STEP = 32
-_NO_OPERATIONS = b"\x80\0\0\0"  # a bitfield that was not asked for
+_NO_OPERATIONS = b"\x80\0\0\0"  # a bitfield that was not requested
 
 
 class Encoder:

@@ -125,7 +125,7 @@ def _field(message: str, definition: dict[str, Any], common: dict[str, Any]) -> 
 
 
 def _default(kind: str, text: Any) -> Any:
-    """The value of a field that nobody sets. Arrays that are not null get a list of their own each time."""
+    """The default value of a field. Arrays that are not null get a new list each time."""
     if text == "null" or kind in ("struct", "bitfield"):
         return None
     if kind in INTEGERS:

@@ -1,7 +1,7 @@
 """Calls and streams on one link, both ways.
 
-Whatever a handler does, the caller gets an answer: what it returns, the KafkaError it raises, or that it failed. A
-handler is not interrupted when its caller has gone, for it may be in the middle of a change that others wait for.
+The caller always gets a response: what the handler returns, the KafkaError that it raises, or that it failed. A handler is
+not interrupted when its caller has gone, because others may wait for the change that it makes.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Calls:
         self._answers: dict[int, Answer] = {}  # that we wait for
         self._requests: dict[int, Assembly | None] = {}  # of the peer, in pieces; None: refused, its pieces are dropped
         self._serving: dict[int, int] = {}  # of the peer, under way, until its handler ends: their sizes
-        self._unwanted: set[int] = set()  # of those: nobody waits for the answer
+        self._unwanted: set[int] = set()  # of those: the caller no longer waits for the response
         self._held = 0
         self._streams: dict[int, Incoming] = {}
         self._is_ended = False
@@ -143,7 +143,7 @@ class Calls:
         self._number = self._number % 0xFFFFFFFF + 1
         answer = self._answers[self._number] = Answer(self._longest)
         if self._is_ended:
-            answer.settle(PeerUnavailable(f"the link to node {self._peer} is lost", is_sent=False))
+            answer.complete(PeerUnavailable(f"the link to node {self._peer} is lost", is_sent=False))
         return self._number, answer
 
     def _forget(self, number: int, word: Kind) -> None:
@@ -170,20 +170,20 @@ class Calls:
         await self._link.room(Lane.BULK, piece[1])
         self._link.send(Lane.BULK, piece)
 
-    # -- what the link tells -----------------------------------------------------------------------------------------
+    # -- calls of the link -------------------------------------------------------------------------------------------
     def receive(self, frame: memoryview) -> None:
         head = head_of(frame)
         receiver = self._receivers.get(head.kind)
-        if receiver is not None:  # what a later version may say is passed over
+        if receiver is not None:  # kinds of a later version are ignored
             receiver(head, frame[HEAD_SIZE:])
 
     def end(self) -> bool:
-        """The link is lost. False: that was known."""
+        """The link is lost. Returns False where that was known."""
         if self._is_ended:
             return False
         self._is_ended = True
         for answer in self._answers.values():
-            answer.settle(PeerUnavailable(f"the link to node {self._peer} was lost before the answer", is_sent=True))
+            answer.complete(PeerUnavailable(f"the link to node {self._peer} was lost before the answer", is_sent=True))
         for stream in self._streams.values():
             stream.fail(PeerUnavailable(f"the link to node {self._peer} was lost", is_sent=True))
         self._requests.clear()
@@ -192,10 +192,10 @@ class Calls:
     def _answered(self, head: Head, body: memoryview) -> None:
         answer = self._answers.get(head.number)
         if answer is None:
-            return  # nobody waits any more
+            return  # the caller no longer waits
         whole = answer.assembly.add(body, is_last=not head.flags & MORE)
         if whole is not None:
-            answer.settle(_outcome(self._peer, head.code, whole))
+            answer.complete(_outcome(self._peer, head.code, whole))
 
     def _credited(self, head: Head, body: memoryview) -> None:
         answer = self._answers.get(head.number)
@@ -266,7 +266,7 @@ class Calls:
         return Status.OK, body
 
     async def _answer(self, number: int, status: Status, body: Sequence[Buffer]) -> None:
-        with suppress(PeerUnavailable):  # whoever asked knows that the link is lost
+        with suppress(PeerUnavailable):  # the caller knows that the link is lost
             await self._send(Kind.RESPONSE, number, body, code=status)
 
     def _respond(self, number: int, status: Status) -> None:

@@ -1,4 +1,4 @@
-"""Keeping a link to one broker: dial while there is none, ever more slowly while that fails."""
+"""Keeps a link to one broker: dials while there is none, with a growing backoff."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FIRST_WAIT = 0.05
 LONGEST_WAIT = 1.0
 # Either side may dial, but the higher node id gives the lower one a head start: mostly only one of them does.
 HEAD_START = 0.1
-STEADY_SECONDS = 5.0  # a link that has lived so long was a good one
+STEADY_SECONDS = 5.0  # a link that was up this long resets the backoff
 
 
 def next_wait(wait: float) -> float:
@@ -19,7 +19,7 @@ def next_wait(wait: float) -> float:
 
 class Dialler:
     def __init__(self, host: str, port: int, dial: Callable[[str, int], Awaitable[bool]], *, is_higher: bool) -> None:
-        """`dial` tries once, and tells whether there is a link."""
+        """`dial` tries once, and returns whether there is a link."""
         self.address = (host, port)
         self._dial = dial
         self._head_start = HEAD_START if is_higher else 0.0
@@ -63,9 +63,9 @@ class Dialler:
     async def _rest(self) -> None:
         """Not all brokers at the same moment; and at once where the address has changed."""
         self._news.clear()
-        spread = random.uniform(0.5, 1.0)  # noqa: S311 - only spreads load
+        jitter = random.uniform(0.5, 1.0)  # noqa: S311 - only spreads load
         try:
-            async with asyncio.timeout(self._wait * spread + self._head_start):
+            async with asyncio.timeout(self._wait * jitter + self._head_start):
                 await self._news.wait()
         except TimeoutError:
             self._wait = next_wait(self._wait)

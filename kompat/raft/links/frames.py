@@ -1,7 +1,7 @@
-"""What brokers say to each other once they have met. Frames are cut by `kompat.protocol.frames`; this is what is in them.
+"""The frames between brokers after the handshake. `kompat.protocol.frames` splits the stream; this is the content.
 
-Every frame begins with eight bytes: kind, flags, code, number. Bodies are slices of the frame on arrival and lists of
-buffers on departure: nothing is copied on the way.
+Every frame begins with eight bytes: kind, flags, code, number. Bodies are slices of the received frame, and lists of buffers
+when they are sent: nothing is copied.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kompat.errors import ProtocolError
 from kompat.types import Buffer
 
-# A body above this goes out in pieces, so that urgent frames can pass between them.
+# A body above this is sent in pieces, so that urgent frames can pass between them.
 PIECE = 256 * 1024
 
 HEAD_SIZE = 8
@@ -31,13 +31,13 @@ class Kind(IntEnum):
     HEARTBEATS = 2
     REQUEST = 3
     RESPONSE = 4
-    CANCEL = 5  # of a call: nobody waits for its answer any more
+    CANCEL = 5  # of a call: its caller no longer waits
     OPEN = 6  # a stream; its first chunk is its head
     CHUNK = 7
     END = 8  # of a stream, all of it was sent
     ABORT = 9  # of a stream, its sender gave up
-    CREDIT = 10  # the receiver of a stream has taken so many bytes
-    BEAT = 11  # nothing to say, but alive
+    CREDIT = 10  # the bytes that the receiver of a stream has taken
+    BEAT = 11  # a sign of life, where nothing else is sent
 
 
 _RAFT = int(Kind.RAFT)  # a plain number is packed faster
@@ -48,7 +48,7 @@ class Status(IntEnum):
 
     OK = 0
     KAFKA_ERROR = 1  # the body: error code and message
-    FAILED = 2  # the body: what is said of it
+    FAILED = 2  # the body: the reason
     UNKNOWN = 3  # the peer knows no such kind
     BUSY = 4
 
@@ -73,7 +73,7 @@ def head_of(frame: memoryview) -> Head:
 
 
 def raft_parcel(group: bytes, header: bytes, payloads: Sequence[Buffer]) -> Parcel:
-    """One Raft message. What is small goes out as one buffer, the payloads as they are."""
+    """One Raft message. The small parts are one buffer, the payloads are sent as they are."""
     sizes = [len(payload) for payload in payloads]
     count = len(sizes)
     size = HEAD_SIZE + 4 * count + len(group) + len(header) + sum(sizes)

@@ -1,4 +1,4 @@
-"""How two brokers meet, before anything else is said: who they are, that both know the secret, and which link is kept.
+"""The handshake of two brokers: it identifies them, proves that both have the secret, and decides which link is kept.
 
     dialler                                   answerer
     HELLO  version, ids, cluster, nonce  ->
@@ -7,13 +7,12 @@
                                          <-   WELCOME  incarnation, cluster, MAC   (or REFUSED, with a reason)
     READY  last link, MAC                ->
 
-Each MAC is an HMAC-SHA256 under the cluster's secret over all that was said before, nonces and ids included, and a word
-that tells them apart: none fits another place, another pair or another meeting. The dialler proves itself first, so that
-somebody who merely knocks gets nothing but a nonce. Nothing here does IO; nonces come in.
+Each MAC is an HMAC-SHA256 under the cluster's secret over all messages before, nonces and ids included, and a label
+of the sender's role: none is valid in another step, between other brokers or in another handshake. The dialler proves itself
+first, so that a peer without the secret gets nothing but a nonce. Nothing here does IO; nonces are arguments.
 
-Who dials has no link, as far as it knows. Both may dial at once, and a link may be lost on one side and not yet on the
-other: READY tells the last one that the dialler has had, and `takes_over` says which one stays, so that both come to the
-same.
+A broker that dials knows of no link. Both may dial at once, and a link may be lost on one side and not yet on the other: READY
+names the last link of the dialler, and `takes_over` decides which one stays, so that both come to the same result.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from struct import Struct, error
 from kompat.errors import ProtocolError
 from kompat.types import NodeId
 
-VERSION = 1
-LONGEST_MESSAGE = 256  # what is let in before the other side is known
+VERSION = 2  # of all messages between brokers, the requests of kompat/rpc included
+LONGEST_MESSAGE = 256  # bytes that are accepted before the peer is authenticated
 NONCE_SIZE = 32
 LINK_ID_SIZE = 8
 MAC_SIZE = 32
@@ -57,7 +56,7 @@ _REASONS: dict[int, str] = {
 
 
 class Refusal(ProtocolError):  # noqa: N818 - it is meant for the peer
-    """The peer is not let in, but may be told why."""
+    """The peer is refused, and gets the reason."""
 
     def __init__(self, reason: str, answer: bytes) -> None:
         super().__init__(reason)
@@ -66,7 +65,7 @@ class Refusal(ProtocolError):  # noqa: N818 - it is meant for the peer
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """Somebody at one end of a link."""
+    """The broker at one end of a link."""
 
     node: NodeId
     incarnation: bytes  # of the process: eight random bytes
@@ -81,7 +80,7 @@ class Met:
     link_id: bytes
     is_dialled_by_lower: bool
     is_mine: bool  # I dialled
-    peer_had: bytes = NO_LINK  # the last link that the peer has had with me, where it dialled
+    peer_had: bytes = NO_LINK  # the last link that the peer had with me, where it dialled
 
 
 def takes_over(new: Met, current: Met) -> bool:
@@ -90,12 +89,12 @@ def takes_over(new: Met, current: Met) -> bool:
         return True  # the process that had the other one is gone
     if new.is_mine:
         return False  # the peer dialled meanwhile, and I can still let mine go
-    # The peer dialled, so it has lost the current one, or does not know of it yet. Only of the latter the lower's is kept.
+    # The peer dialled, so it has lost the current one, or does not know of it yet. In the latter case the link that the lower node id dialled is kept.
     return new.is_dialled_by_lower or new.peer_had == current.link_id
 
 
 class Secrets:
-    """What both must know or show: the secret, and the node ids that the peer's certificate allows (None: any)."""
+    """What authenticates a peer: the secret, and the node ids that its certificate allows (None: any)."""
 
     __slots__ = ("_key", "certified")
 
@@ -103,11 +102,11 @@ class Secrets:
         self._key = secret
         self.certified = certified
 
-    def mac(self, role: bytes, said: bytes) -> bytes:
-        return hmac.digest(self._key, role + said, sha256)
+    def mac(self, role: bytes, transcript: bytes) -> bytes:
+        return hmac.digest(self._key, role + transcript, sha256)
 
-    def check(self, role: bytes, said: bytes, mac: bytes) -> None:
-        if not hmac.compare_digest(self.mac(role, said), mac):
+    def check(self, role: bytes, transcript: bytes, mac: bytes) -> None:
+        if not hmac.compare_digest(self.mac(role, transcript), mac):
             raise ProtocolError("its proof is wrong: it has another cluster secret")
 
     def check_certified(self, node: int) -> None:
@@ -116,20 +115,20 @@ class Secrets:
 
 
 class Handshake:
-    """One side of a meeting: feed it frames, send what it returns, until `met`."""
+    """One side of a handshake: feed it frames, send what it returns, until `met`."""
 
     def __init__(self, me: Party, secrets: Secrets, nonce: bytes) -> None:
         self._me = me
         self._secrets = secrets
         self._nonce = nonce
         self._link_id = NO_LINK
-        self._said = b""  # everything so far, by both
+        self._transcript = b""  # all messages so far, of both sides
         self._step: Callable[[bytes], bytes | None]
         self.is_trusted = False  # the peer has proved itself
         self.met: Met | None = None
 
     def receive(self, frame: memoryview) -> bytes | None:
-        """What is to be answered; ProtocolError where the peer is not one."""
+        """The message to send, if any. Raises ProtocolError where the peer is not a broker of this cluster."""
         if self.met is not None:
             raise ProtocolError("it speaks before its turn")
         try:
@@ -138,8 +137,8 @@ class Handshake:
             raise ProtocolError("that is no handshake") from None
 
     def _agree(self, hello: bytes, challenge: bytes) -> None:
-        self._said = hello + challenge
-        self._link_id = sha256(self._said).digest()[:LINK_ID_SIZE]
+        self._transcript = hello + challenge
+        self._link_id = sha256(self._transcript).digest()[:LINK_ID_SIZE]
 
     def _is_foreign(self, cluster_id: str) -> bool:
         return bool(cluster_id and self._me.cluster_id and cluster_id != self._me.cluster_id)
@@ -157,13 +156,13 @@ class Dialling(Handshake):
         cluster_id = self._me.cluster_id.encode()
         me = self._me
         head = _HELLO.pack(_MAGIC, VERSION, me.node, self._target, me.incarnation, self._nonce, len(cluster_id))
-        self._said = head + cluster_id
-        return self._said
+        self._transcript = head + cluster_id
+        return self._transcript
 
     def _challenged(self, frame: bytes) -> bytes:
         _check_opening(frame)
         _CHALLENGE.unpack(frame)
-        self._agree(self._said, frame)
+        self._agree(self._transcript, frame)
         self._step = self._welcomed
         return self._say(b"dialler", b"")
 
@@ -173,10 +172,10 @@ class Dialling(Handshake):
         body, mac = frame[:-MAC_SIZE], frame[-MAC_SIZE:]
         _, incarnation, size = _WELCOME.unpack_from(body)
         cluster_id = _text(body, _WELCOME.size, size)
-        self._secrets.check(b"answerer", self._said + body, mac)
+        self._secrets.check(b"answerer", self._transcript + body, mac)
         if self._is_foreign(cluster_id):
             raise ProtocolError(_REASONS[Verdict.WRONG_CLUSTER])
-        self._said += frame
+        self._transcript += frame
         self.is_trusted = True
         peer = Party(self._target, incarnation, cluster_id)
         self.met = Met(peer, self._link_id, self._me.node < self._target, is_mine=True)
@@ -186,8 +185,8 @@ class Dialling(Handshake):
         return self._say(b"ready", had)
 
     def _say(self, role: bytes, body: bytes) -> bytes:
-        frame = body + self._secrets.mac(role, self._said + body)
-        self._said += frame
+        frame = body + self._secrets.mac(role, self._transcript + body)
+        self._transcript += frame
         return frame
 
 
@@ -195,7 +194,7 @@ class Answering(Handshake):
     def __init__(self, me: Party, secrets: Secrets, nonce: bytes) -> None:
         super().__init__(me, secrets, nonce)
         self._step = self._greeted
-        self._peer = me  # until it has said who it is
+        self._peer = me  # until its HELLO
 
     def _greeted(self, frame: bytes) -> bytes:
         try:
@@ -211,15 +210,15 @@ class Answering(Handshake):
         return challenge
 
     def _proved(self, frame: bytes) -> bytes:
-        self._secrets.check(b"dialler", self._said, frame)
+        self._secrets.check(b"dialler", self._transcript, frame)
         self._check_wanted()
-        self._said += frame
+        self._transcript += frame
         self.is_trusted = True
         self._step = self._confirmed
         cluster_id = self._me.cluster_id.encode()
         body = _WELCOME.pack(Verdict.WELCOME, self._me.incarnation, len(cluster_id)) + cluster_id
-        welcome = body + self._secrets.mac(b"answerer", self._said + body)
-        self._said += welcome
+        welcome = body + self._secrets.mac(b"answerer", self._transcript + body)
+        self._transcript += welcome
         return welcome
 
     def _check_wanted(self) -> None:
@@ -233,7 +232,7 @@ class Answering(Handshake):
 
     def _confirmed(self, frame: bytes) -> None:
         had, mac = frame[:LINK_ID_SIZE], frame[LINK_ID_SIZE:]
-        self._secrets.check(b"ready", self._said + had, mac)
+        self._secrets.check(b"ready", self._transcript + had, mac)
         peer = self._peer
         self.met = Met(peer, self._link_id, peer.node < self._me.node, is_mine=False, peer_had=had)
 

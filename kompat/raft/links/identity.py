@@ -1,4 +1,4 @@
-"""By what a broker shows that it belongs to the cluster: a shared secret, certificates, or both."""
+"""The credentials by which brokers of a cluster authenticate to each other: a shared secret, certificates, or both."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Identity:
 
 
 def identity_from(config: BrokerConfig) -> Identity:
-    """As the settings say; ConfigError where they do not suffice or a file cannot be read."""
+    """From the configuration. Raises ConfigError where it is incomplete or a file cannot be read."""
     return Identity(_secret(config), _tls(config))
 
 
@@ -83,7 +83,7 @@ def _tls(config: BrokerConfig) -> Tls | None:
             raise ConfigError(f"{name} is missing: {', '.join(_TLS_SETTINGS)} go together")
     try:
         return Tls.load(*files)
-    except OSError as error:  # also what OpenSSL says of a file
+    except OSError as error:  # OpenSSL's errors are OSErrors, too
         raise ConfigError(f"kompat.cluster.tls: {', '.join(files)}: {error}") from None
 
 

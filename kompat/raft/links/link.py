@@ -1,7 +1,7 @@
 """One connection to one broker: the handshake, then frames both ways, and signs of life.
 
 A link always reads: what peers can make it hold is bounded by credits and counts, so that Raft messages are never stuck
-behind something that nobody takes. It writes what the outbox gives while the socket takes it, and leaves the rest there,
+behind something that is not consumed. It writes what the outbox gives while the socket takes it, and leaves the rest there,
 where what is urgent can still pass.
 """
 
@@ -32,7 +32,7 @@ _RAFT, _HEARTBEATS, _BEAT = int(Kind.RAFT), int(Kind.HEARTBEATS), int(Kind.BEAT)
 
 
 class Owner(Protocol):
-    """Whoever keeps the links."""
+    """The owner of the links."""
 
     loop: asyncio.AbstractEventLoop
     max_frame: int
@@ -57,7 +57,7 @@ class Link(asyncio.BufferedProtocol):
         self._reader = FrameReader(LONGEST_MESSAGE)
         self._outbox = Outbox(owner.queue_bytes)
         self._receive: Callable[[memoryview], None] = self._shake_hands
-        self._room: list[asyncio.Future[None]] = []  # of those who wait for some
+        self._room: list[asyncio.Future[None]] = []  # of senders that wait for room
         self._reason = CLOSED  # unless there is a better one
         self._silent_beats = 0
         self._is_heard = self._is_quiet = True
@@ -69,10 +69,10 @@ class Link(asyncio.BufferedProtocol):
 
     @property
     def peer(self) -> NodeId:
-        assert self.met is not None  # noqa: S101 - asked of links that are up
+        assert self.met is not None  # noqa: S101 - only called for links that are up
         return self.met.peer.node
 
-    # -- what the transport tells ------------------------------------------------------------------------------------
+    # -- calls of the transport --------------------------------------------------------------------------------------
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_AHEAD)
@@ -121,9 +121,9 @@ class Link(asyncio.BufferedProtocol):
         self._decide(self._reason)
         self._end()
 
-    # -- what the owner asks -----------------------------------------------------------------------------------------
+    # -- calls of the owner ------------------------------------------------------------------------------------------
     def close(self, reason: str, *, is_gentle: bool = False) -> None:
-        """Gentle: what was said last still reaches the peer."""
+        """`is_gentle`: what was sent last still reaches the peer."""
         if self._is_closing:
             return
         if is_gentle:
@@ -138,7 +138,7 @@ class Link(asyncio.BufferedProtocol):
         self._end()
 
     def beat(self, patience: int) -> None:
-        """At a steady pace: say something if nothing was said, and give up on a peer that has been silent too often.
+        """Called at a steady pace: send a beat if nothing else was sent, and close a link whose peer was silent too often.
 
         Beats are counted, not seconds: a broker that was held up itself does not blame its peers.
         """
@@ -212,7 +212,7 @@ class Link(asyncio.BufferedProtocol):
         if reply is not None:
             self._say(reply)
         if handshake.met is not None:
-            self._settle(handshake, handshake.met)
+            self._complete_handshake(handshake, handshake.met)
 
     def _trust(self) -> None:
         """The peer has proved itself, and waits for what comes next: from there on its frames may be long."""
@@ -221,7 +221,7 @@ class Link(asyncio.BufferedProtocol):
         self._is_trusted = True
         self._reader = FrameReader(max(self._owner.max_frame, PIECE + HEAD_SIZE))
 
-    def _settle(self, handshake: Handshake, met: Met) -> None:
+    def _complete_handshake(self, handshake: Handshake, met: Met) -> None:
         had = self._owner.agree(met)
         if had is None:
             self._decide(None)

@@ -1,4 +1,4 @@
-"""Saying something once: a peer that knocks every second with the wrong secret is not worth a line every second."""
+"""Limits repeated log messages: a peer that dials every second with the wrong secret is not worth a line every second."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Notices:
     """Bounded: when too much is remembered, the oldest is forgotten."""
 
     def __init__(self) -> None:
-        self._said: dict[Hashable, float] = {}
+        self._logged: dict[Hashable, float] = {}
 
     def is_news(self, what: Hashable, now: float) -> bool:
-        said = self._said.pop(what, None)
-        is_news = said is None or now - said >= AGAIN_SECONDS
-        self._said[what] = now if is_news or said is None else said
-        if len(self._said) > MOST:
-            del self._said[next(iter(self._said))]
+        logged = self._logged.pop(what, None)
+        is_news = logged is None or now - logged >= AGAIN_SECONDS
+        self._logged[what] = now if is_news or logged is None else logged
+        if len(self._logged) > MOST:
+            del self._logged[next(iter(self._logged))]
         return is_news

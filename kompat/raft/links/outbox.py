@@ -12,7 +12,7 @@ from enum import IntEnum
 from kompat.raft.links.frames import Parcel
 from kompat.types import Buffer
 
-# So much may pass while calls or streams wait; then one of their frames goes ahead.
+# Bytes that may pass while calls or streams wait; then one of their frames goes ahead.
 PATIENCE = 1024 * 1024
 BULK_ROOM = 1024 * 1024
 
@@ -38,7 +38,7 @@ class Outbox:
         self._sizes = [0] * len(_LANES)
         bulk = min(BULK_ROOM, limit // 8)
         self._bounds = (limit // 8, limit // 2, limit // 4, bulk)
-        self._passed = 0  # bytes that have gone ahead of those who are patient
+        self._passed = 0  # bytes that have passed waiting calls and streams
         self._turn = 0  # whose turn it is among them
 
     @property

@@ -59,7 +59,7 @@ class Incoming:
         self._error: PeerError | None = None
         self._waiter: asyncio.Future[None] | None = None
 
-    # -- what the link tells -----------------------------------------------------------------------------------------
+    # -- calls of the link -------------------------------------------------------------------------------------------
     def feed(self, piece: memoryview, *, is_last: bool) -> None:
         if self._held >= WINDOW:
             raise ProtocolError("a stream goes on without credit")
@@ -82,7 +82,7 @@ class Incoming:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # -- what the reader asks ----------------------------------------------------------------------------------------
+    # -- calls of the reader -----------------------------------------------------------------------------------------
     def __aiter__(self) -> Incoming:
         return self
 
@@ -104,7 +104,7 @@ class Incoming:
 
 
 class Answer:
-    """What a call or a stream of ours waits for; of a stream, also the credit that is left."""
+    """The pending response to a call or a stream that this broker began; of a stream, also the credit that is left."""
 
     __slots__ = ("_credit", "_outcome", "_waiter", "assembly")
 
@@ -118,7 +118,7 @@ class Answer:
     def is_there(self) -> bool:
         return self._outcome is not None
 
-    def settle(self, outcome: memoryview | Exception) -> None:
+    def complete(self, outcome: memoryview | Exception) -> None:
         if self._outcome is None:
             self._outcome = outcome
             self._wake()
@@ -135,7 +135,7 @@ class Answer:
             self._waiter.set_result(None)
 
     async def credit(self) -> None:
-        """Wait until there is some, or the answer."""
+        """Wait until there is credit, or the response."""
         while self._credit <= 0 and self._outcome is None:
             await self._changed()
 

@@ -1,6 +1,6 @@
 //! What Python can ask of a group; `kompat/_native.pyi` describes each.
 
-use protobuf::Message as _;
+use prost::Message as _;
 use pyo3::prelude::*;
 use raft::eraftpb::{self, EntryType};
 use raft::{Config, SnapshotStatus, StateRole};
@@ -209,7 +209,7 @@ impl RaftGroup {
             membership::rehearse(group.node.raft.prs(), &change)?;
             let mut entry = eraftpb::Entry::default();
             entry.set_entry_type(EntryType::EntryConfChangeV2);
-            entry.data = change.write_to_bytes().map_err(|error| RaftError::new_err(error.to_string()))?.into();
+            entry.data = change.encode_to_vec().into();
             group.append(entry)
         })
     }

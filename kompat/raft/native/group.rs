@@ -61,7 +61,7 @@ pub fn to_entry(given: &GivenEntry<'_>) -> PyResult<eraftpb::Entry> {
         _ => return Err(invalid(format!("{kind} is no kind of entry"))),
     };
     let (context, data) = (payload::copy(context)?, payload::borrow(object)?);
-    Ok(eraftpb::Entry { index: *index, term: *term, entry_type, context, data, ..Default::default() })
+    Ok(eraftpb::Entry { index: *index, term: *term, entry_type: entry_type.into(), context, data })
 }
 
 /// The log as it lies on disk.
@@ -229,7 +229,7 @@ impl RaftGroup {
         let mut message = eraftpb::Message::default();
         message.set_msg_type(MessageType::MsgPropose);
         message.from = self.node.raft.id;
-        message.set_entries(vec![entry].into());
+        message.entries = vec![entry];
         match self.node.raft.step(message) {
             Ok(()) => Ok((self.node.raft.raft_log.last_index(), self.node.raft.term)),
             Err(error) => Err(NotLeader::new_err((error.to_string(), 0))),

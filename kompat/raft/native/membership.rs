@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use protobuf::Message as _;
+use prost::Message as _;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use raft::eraftpb::{self, ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2};
@@ -88,7 +88,6 @@ impl ConfState {
             voters_outgoing: self.voters_outgoing.clone(),
             learners_next: self.learners_next.clone(),
             auto_leave: self.auto_leave,
-            ..Default::default()
         }
     }
 }
@@ -127,14 +126,12 @@ pub fn change(changes: Vec<(u8, u64)>, joint: bool, auto_leave: bool) -> PyResul
         change.set_transition(if auto_leave { ConfChangeTransition::Implicit } else { ConfChangeTransition::Explicit });
     }
     let singles = changes.into_iter().map(|(kind, node)| single(kind, node)).collect::<PyResult<Vec<_>>>()?;
-    change.set_changes(singles.into());
+    change.changes = singles;
     Ok(change)
 }
 
 pub fn parse(payload: &[u8]) -> PyResult<ConfChangeV2> {
-    let mut change = ConfChangeV2::default();
-    change.merge_from_bytes(payload).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok(change)
+    ConfChangeV2::decode(payload).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Try the change on the members as they are: what fails here would fail on every replica after its commit.

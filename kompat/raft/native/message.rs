@@ -1,7 +1,7 @@
 //! Messages between replicas: a header in protobuf without the payloads, and the payloads as Python's objects.
 
 use bytes::Bytes;
-use protobuf::{CodedOutputStream, Message as _};
+use prost::Message as _;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -20,12 +20,8 @@ use super::payload;
 const LIMIT: u64 = 1 << 62;
 
 fn encode(py: Python<'_>, message: &eraftpb::Message) -> PyResult<Py<PyAny>> {
-    let size = message.compute_size() as usize;
-    let failed = |error: protobuf::ProtobufError| PyRuntimeError::new_err(error.to_string());
-    let bytes = PyBytes::new_with(py, size, |buffer| {
-        let mut stream = CodedOutputStream::bytes(buffer);
-        message.write_to_with_cached_sizes(&mut stream).map_err(failed)?;
-        stream.flush().map_err(failed)
+    let bytes = PyBytes::new_with(py, message.encoded_len(), |mut buffer| {
+        message.encode(&mut buffer).map_err(|error| PyRuntimeError::new_err(error.to_string()))
     })?;
     Ok(bytes.into_any().unbind())
 }
@@ -71,7 +67,7 @@ pub fn split(message: eraftpb::Message, max_bytes: u64) -> Vec<eraftpb::Message>
         return vec![message];
     }
     let mut shell = message;
-    let entries = shell.take_entries().into_vec();
+    let entries = shell.take_entries();
     let mut parts: Vec<eraftpb::Message> = Vec::new();
     let mut bytes = 0;
     for entry in entries {
@@ -94,9 +90,7 @@ pub fn split(message: eraftpb::Message, max_bytes: u64) -> Vec<eraftpb::Message>
 }
 
 fn parse(header: &[u8]) -> PyResult<eraftpb::Message> {
-    let mut message = eraftpb::Message::default();
-    message.merge_from_bytes(header).map_err(|error| refused(format!("the header is no message: {error}")))?;
-    Ok(message)
+    eraftpb::Message::decode(header).map_err(|error| refused(format!("the header is no message: {error}")))
 }
 
 /// What a header says, without giving it to a group: a snapshot's bulk is fetched before its message is stepped.
@@ -191,10 +185,10 @@ fn check_append(message: &eraftpb::Message) -> PyResult<()> {
 
 /// A change of members in a form that this engine never writes, or in none.
 fn is_unreadable(entry: &eraftpb::Entry) -> bool {
-    match entry.entry_type {
-        EntryType::EntryNormal => false,
-        EntryType::EntryConfChange => true,
-        EntryType::EntryConfChangeV2 => membership::parse(&entry.data).is_err(),
+    match EntryType::try_from(entry.entry_type) {
+        Ok(EntryType::EntryNormal) => false,
+        Ok(EntryType::EntryConfChange) | Err(_) => true,
+        Ok(EntryType::EntryConfChangeV2) => membership::parse(&entry.data).is_err(),
     }
 }
 

@@ -30,7 +30,7 @@ impl HardState {
 
 impl HardState {
     pub fn to_proto(&self) -> eraftpb::HardState {
-        eraftpb::HardState { term: self.term, vote: self.vote, commit: self.commit, ..Default::default() }
+        eraftpb::HardState { term: self.term, vote: self.vote, commit: self.commit }
     }
 }
 

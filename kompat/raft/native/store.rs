@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use protobuf::Message as _;
+use prost::Message as _;
 use raft::eraftpb::{ConfState, Entry, EntryType, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Result, Storage, StorageError};
 
@@ -53,7 +53,7 @@ fn size_of(entry: &Entry) -> usize {
 }
 
 pub fn is_membership(entry: &Entry) -> bool {
-    entry.entry_type != EntryType::EntryNormal
+    entry.get_entry_type() != EntryType::EntryNormal
 }
 
 impl Store {
@@ -277,7 +277,7 @@ fn up_to<'a>(entries: impl Iterator<Item = &'a Entry>, end: u64, max_bytes: u64)
         .take_while(|entry| entry.index < end)
         .enumerate()
         .take_while(|(count, entry)| {
-            bytes += u64::from(entry.compute_size());
+            bytes += entry.encoded_len() as u64;
             *count == 0 || bytes <= max_bytes
         })
         .map(|(_, entry)| entry.clone())

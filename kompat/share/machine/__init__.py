@@ -1,1 +1,1 @@
-"""Pure: no clock, no IO. `partition` knows what is in flight, `state` what has to outlive the broker."""
+"""Pure: no clock, no IO. `acquisition` tracks records in flight, `state` what is persisted."""

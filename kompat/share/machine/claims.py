@@ -1,7 +1,7 @@
-"""Words about single records, by whoever was given them: they count as long as the record was not given to somebody else.
+"""Acknowledgements of single records by receipt: they are valid as long as the record was not delivered to another client.
 
-A lock may have ended meanwhile, or the process that knew of it: as long as nobody else has had the record, its last
-holder's word is still good. Of what is done with already, to say the same again is no error: answers get lost.
+The lock may have expired, or the broker may have been restarted: unless the record was delivered again, the acknowledgement
+of its last holder is still valid. Repeating an acknowledgement is no error, because responses get lost.
 """
 
 from __future__ import annotations
@@ -12,104 +12,106 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from kompat.errors import ErrorCode, KafkaError
+from kompat.share.machine.acquisition import AcquisitionState
 from kompat.share.machine.messages import AckBatch, AckType, Outcome, RecordState, Update
-from kompat.share.machine.partition import SharePartition
 from kompat.share.machine.settings import ShareSettings
 from kompat.types import Millis
 
-# Of a share partition. Whoever has had nothing can say something of any record: that must not fill the memory.
+# Of a share partition. A client can make up acknowledgements of any record: they must not fill the memory.
 MOST_RUNS: Final = 20_000
 
 
-class Said(NamedTuple):
-    """What is said of one record."""
+class RecordAcknowledgement(NamedTuple):
+    """The acknowledgement of one record."""
 
     offset: int
-    member: str  # that it was given to
-    deliveries: int  # how often it had been delivered then
+    member: str  # that acquired it
+    deliveries: int  # the delivery count at that time
     kind: AckType
-    wait_ms: int | None = (
-        None  # RELEASE: how long nobody gets it; RENEW: how long the lock is; None: as the group has it
-    )
+    wait_ms: int | None = None  # RELEASE: the back-off; RENEW: the lock duration; None: the group's setting
 
 
-def judge(machine: SharePartition, said: Said, settings: ShareSettings) -> bool:
-    """Whether it changes anything: not where all is done already. KafkaError where the word does not count any more."""
-    if said.kind is AckType.RENEW and not settings.can_renew:
+def validate(machine: AcquisitionState, ack: RecordAcknowledgement, settings: ShareSettings) -> bool:
+    """Whether it changes anything: a repeated one does not. Raises KafkaError if it is not valid any more."""
+    if ack.kind is AckType.RENEW and not settings.can_renew:
         raise _stale("this group's settings do not allow to renew a lock")
-    if said.offset < machine.start_offset:
-        return _judge_again(said, machine.passed.was_accepted(said.offset))
-    run = machine.at(said.offset)
+    if ack.offset < machine.start_offset:
+        return _validate_repeated(ack, machine.passed.was_accepted(ack.offset))
+    run = machine.at(ack.offset)
     if run is None:
         return _can_remember(machine)
     if run.state is RecordState.ACQUIRED:
-        if run.member == said.member:
+        if run.member == ack.member:
             return True
-        raise _stale(f"the record at offset {said.offset} has been given to somebody else")
+        raise _stale(f"the record at offset {ack.offset} has been given to somebody else")
     if run.state is RecordState.AVAILABLE:
-        if run.deliveries <= said.deliveries:
+        if run.deliveries <= ack.deliveries:
             return True
-        raise _stale(f"the record at offset {said.offset} has been delivered again")
-    return _judge_again(said, run.state is RecordState.ACKNOWLEDGED)
+        raise _stale(f"the record at offset {ack.offset} has been delivered again")
+    return _validate_repeated(ack, run.state is RecordState.ACKNOWLEDGED)
 
 
-def _judge_again(said: Said, is_accepted: bool | None) -> bool:
-    """Of a record that is done with. Where nobody knows any more how, as after a restart, it is true that it will not come again,
-    but not that it has a dead letter."""
-    if said.kind is AckType.ACCEPT and is_accepted is not False:
+def _validate_repeated(ack: RecordAcknowledgement, is_accepted: bool | None) -> bool:
+    """Validate the acknowledgement of a record in a terminal state. If that state is not known any more, as after a restart, an
+    ACCEPT is valid, since the record will not be delivered again; a REJECT is not, since there may be no dead-letter record."""
+    if ack.kind is AckType.ACCEPT and is_accepted is not False:
         return False
-    if said.kind is AckType.REJECT and is_accepted is False:
+    if ack.kind is AckType.REJECT and is_accepted is False:
         return False
     how = {True: "accepted", False: "given up", None: "done with before"}[is_accepted]
-    raise _stale(f"the record at offset {said.offset} was {how}")
+    raise _stale(f"the record at offset {ack.offset} was {how}")
 
 
-def _can_remember(machine: SharePartition) -> bool:
+def _can_remember(machine: AcquisitionState) -> bool:
     if machine.fragments >= MOST_RUNS:
-        raise _stale("the group has too much in mind to take a word about a record that nobody is known to hold")
+        raise _stale(
+            "the group has too much in mind to take an acknowledgement of a record that nobody is known to hold"
+        )
     return True
 
 
-def settle(machine: SharePartition, said: Sequence[Said], settings: ShareSettings, now: Millis) -> Outcome:
-    """Take everybody's word: all of it, or none. Raises KafkaError."""
-    found: dict[int, Said] = {}
-    for each in said:
+def acknowledge(
+    machine: AcquisitionState, acks: Sequence[RecordAcknowledgement], settings: ShareSettings, now: Millis
+) -> Outcome:
+    """Accept all of them, or none. Raises KafkaError."""
+    found: dict[int, RecordAcknowledgement] = {}
+    for each in acks:
         if found.setdefault(each.offset, each) != each:
-            raise _stale(f"two things are said of offset {each.offset}")
-    due = [each for each in found.values() if judge(machine, each, settings)]
+            raise _stale(f"there are two acknowledgements of offset {each.offset}")
+    due = [each for each in found.values() if validate(machine, each, settings)]
     for each in due:
         run = machine.at(each.offset)
         if run is None or run.state is not RecordState.ACQUIRED:
             machine.claim(each.member, each.offset, each.deliveries, settings, now)
     outcome = Outcome(None, [])
-    for _, together in groupby(sorted(due, key=lambda each: (_breath(each), each.offset)), key=_breath):
-        words = list(together)
-        batches = [AckBatch(each.offset, each.offset, [each.kind]) for each in words]
-        part = machine.acknowledge(words[0].member, batches, _tuned(settings, words[0]), now)
+    for _, together in groupby(sorted(due, key=lambda each: (_together(each), each.offset)), key=_together):
+        alike = list(together)
+        batches = [AckBatch(each.offset, each.offset, [each.kind]) for each in alike]
+        part = machine.acknowledge(alike[0].member, batches, _tuned(settings, alike[0]), now)
         outcome = Outcome(_joined(outcome.update, part.update), [*outcome.dead, *part.dead])
     return outcome
 
 
-def is_held(machine: SharePartition, offset: int, member: str) -> bool:
+def is_held(machine: AcquisitionState, offset: int, member: str) -> bool:
     run = machine.at(offset)
     return run is not None and run.state is RecordState.ACQUIRED and run.member == member
 
 
-def _breath(said: Said) -> tuple[str, int, int]:
-    """What can be said in one: of one member, under the same settings."""
-    return (said.member, -1, -1) if said.wait_ms is None else (said.member, said.wait_ms, said.kind)
+def _together(ack: RecordAcknowledgement) -> tuple[str, int, int]:
+    """The key of what can be acknowledged together: one member, the same settings."""
+    return (ack.member, -1, -1) if ack.wait_ms is None else (ack.member, ack.wait_ms, ack.kind)
 
 
-def _tuned(settings: ShareSettings, said: Said) -> ShareSettings:
-    if said.wait_ms is None:
+def _tuned(settings: ShareSettings, ack: RecordAcknowledgement) -> ShareSettings:
+    if ack.wait_ms is None:
         return settings
-    if said.kind is AckType.RENEW:
-        return replace(settings, lock_ms=said.wait_ms)
-    return replace(settings, backoff_ms=said.wait_ms, receipt_backoff_ms=said.wait_ms, max_backoff_ms=said.wait_ms)
+    if ack.kind is AckType.RENEW:
+        return replace(settings, lock_ms=ack.wait_ms)
+    return replace(settings, backoff_ms=ack.wait_ms, receipt_backoff_ms=ack.wait_ms, max_backoff_ms=ack.wait_ms)
 
 
 def _joined(first: Update | None, then: Update | None) -> Update | None:
-    """Two changes, one after the other, as one."""
+    """Two updates, one after the other, as one."""
     if first is None or then is None:
         return then or first
     kept = [batch for batch in first.batches if batch.last >= then.start_offset]

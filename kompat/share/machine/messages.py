@@ -1,4 +1,4 @@
-"""What goes into the machines and what comes out of them."""
+"""Input and output of the state machines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kompat.types import Offset
 
 
 class RecordState(IntEnum):
-    """Where a record stands with a group; the numbers are those of Kafka's persisted state."""
+    """The state of a record in a group; the numbers are those of Kafka's persisted state."""
 
     AVAILABLE = 0
-    ACQUIRED = 1  # never persisted: whoever held it when the broker died does not hold it any more
+    ACQUIRED = 1  # never persisted: locks end with the broker's process
     ACKNOWLEDGED = 2
-    ARCHIVING = 3  # given up, but its dead letter is not written yet (KIP-1191)
+    ARCHIVING = 3  # rejected, but its dead-letter record is not written yet (KIP-1191)
     ARCHIVED = 4
 
 
@@ -26,25 +26,25 @@ class AckType(IntEnum):
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
-    RENEW = 4  # keep the lock for as long again (KIP-1222)
+    RENEW = 4  # extend the lock by its full duration (KIP-1222)
 
 
 class AcquireMode(IntEnum):
-    """How `max_records` is meant (KIP-1206)."""
+    """The meaning of `max_records` (KIP-1206)."""
 
     BATCH_OPTIMIZED = 0  # up to the end of the batch that holds the last of them
     RECORD_LIMIT = 1  # no more than that
 
 
 class Reason(Enum):
-    """Why a record was given up."""
+    """Why a record is not delivered any more."""
 
     REJECTED = "rejected"
     DELIVERY_LIMIT = "delivery limit"
 
 
 class Span(NamedTuple):
-    """Offsets from `first` to `last`, both of them included."""
+    """Offsets from `first` to `last`, inclusive."""
 
     first: int
     last: int
@@ -60,7 +60,7 @@ class StateBatch(NamedTuple):
 
 
 def joined(batches: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
-    """Neighbours that say the same made one, without those that lie before the start."""
+    """Merge adjacent batches in the same state, without those before the start."""
     found: list[StateBatch] = []
     for batch in batches:
         if batch.last < start:
@@ -101,9 +101,9 @@ class AckBatch:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a read of the log brought to light: all offsets from `first` up to `end` are accounted for.
+    """The result of a read of the log, which accounts for all offsets from `first` up to `end`.
 
-    They are in batches, or in holes: there the log was compacted, or has something that is for no consumer.
+    Each offset is in a batch or in a hole: a hole was compacted, or is a batch that no consumer gets.
     """
 
     first: Offset
@@ -115,25 +115,25 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
-    """How much a member asks for."""
+    """How many records a member requests."""
 
     max_records: int
     batch_size: int
     mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED
-    is_continued: bool = False  # it has been given some already
+    is_continued: bool = False  # it has acquired some already
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What has to be persisted of a change."""
+    """The part of a change that has to be persisted."""
 
     start_offset: Offset
-    complete_count: int  # offsets from there on that are done with
+    complete_count: int  # offsets from there on that are acknowledged or archived
     batches: tuple[StateBatch, ...] = ()
 
 
 def merged(updates: Sequence[Update]) -> Update:
-    """One that has the effect of all of them, in their order."""
+    """One update with the effect of all of them, in their order."""
     newest = updates[-1]
     return Update(
         newest.start_offset, newest.complete_count, tuple(batch for update in updates for batch in update.batches)
@@ -142,7 +142,7 @@ def merged(updates: Sequence[Update]) -> Update:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """Records that were given up, and whose dead letters are to be written."""
+    """Records that will not be delivered again, and whose dead-letter records are to be written."""
 
     first: int
     last: int
@@ -159,7 +159,7 @@ class Acquired:
 
 @dataclass(slots=True)
 class Outcome:
-    """What follows from an acknowledgement, or from time."""
+    """The result of an acknowledgement or a timeout."""
 
     update: Update | None
     dead: list[Dead]

@@ -1,12 +1,12 @@
-"""In which order a group is given a partition's records."""
+"""The order in which a group gets a partition's records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from kompat.share.machine.acquisition import AcquisitionState
 from kompat.share.machine.messages import Span
-from kompat.share.machine.partition import SharePartition
 from kompat.share.machine.settings import ShareSettings
 from kompat.types import Millis
 
@@ -14,30 +14,30 @@ NO_END = (1 << 63) - 1
 
 
 class Choice(NamedTuple):
-    """What to give out next, best first; it is delivered in ascending order nevertheless, as clients require.
+    """The records to deliver next, best first; clients get them in ascending order nevertheless, as the protocol requires.
 
-    A span that ends with NO_END means "and whatever follows, by offset": then it is the only one.
+    A span that ends with NO_END means this and all later offsets; then it is the only one.
     """
 
     spans: Sequence[Span]
-    expired: Sequence[Span] = ()  # available, but nobody is to have them any more
-    is_cut: bool = False  # there may be more to find: to be asked again soon
+    expired: Sequence[Span] = ()  # available, but their time to live has ended
+    is_cut: bool = False  # there may be more: call again soon
 
 
 class Moment(NamedTuple):
-    """When it is, and where the log stands."""
+    """The time, and the state of the log."""
 
-    now: Millis  # in the time of locks
-    wall: Millis  # in the time of records
+    now: Millis  # by the clock of locks
+    wall: Millis  # by the clock of records
     end: int  # of what can be read
-    aging_ms: int  # a record that has waited for so much longer counts as one class higher; 0: none does
+    aging_ms: int  # a record that has waited this much longer counts as one class higher; 0: no aging
 
 
 class Order(Protocol):
     def next_spans(
-        self, partition: SharePartition, settings: ShareSettings, max_records: int, moment: Moment
+        self, partition: AcquisitionState, settings: ShareSettings, max_records: int, moment: Moment
     ) -> Choice:
-        """Only what `partition.available` gives may be named, and of that, in a span with an end, what can be read."""
+        """Spans must be in `partition.available`, and those with an end must be readable."""
         ...
 
 
@@ -45,7 +45,7 @@ class ByOffset:
     """Oldest first, as Kafka does it."""
 
     def next_spans(
-        self, partition: SharePartition, settings: ShareSettings, max_records: int, moment: Moment
+        self, partition: AcquisitionState, settings: ShareSettings, max_records: int, moment: Moment
     ) -> Choice:
         offset = partition.next_offset(settings, moment.now)
         return Choice(() if offset is None else (Span(offset, NO_END),))

@@ -1,6 +1,6 @@
-"""How the newest records ended that lie before a share partition's start: a word about one of them may come again, or come late.
+"""How the last records before a share partition's start ended: their acknowledgements may be repeated, or arrive late.
 
-What is persisted is the start alone, so this is known in this process only.
+Only the start is persisted, so this is known in this process only.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from bisect import bisect_left, bisect_right
 from typing import Final
 
 MOST_RUNS: Final = 4096
-MOST_RUNS_UNUSED: Final = 256  # while nobody uses the share partition
+MOST_RUNS_UNUSED: Final = 256  # while the share partition is not in use
 
 
 class Passed:
     __slots__ = ("_accepted", "_firsts", "_lasts")
 
     def __init__(self) -> None:
-        # Runs of offsets, ascending, and whether their records were accepted; else they were given up.
+        # Runs of offsets, ascending, and whether their records were accepted; else they were rejected.
         self._firsts: list[int] = []
         self._lasts: list[int] = []
         self._accepted: list[bool] = []
 
     def add(self, first: int, last: int, *, is_accepted: bool) -> None:
-        """These have ended. They lie behind all that were added before."""
+        """Add records that have ended; they follow all that were added before."""
         if self._lasts and self._lasts[-1] == first - 1 and self._accepted[-1] is is_accepted:
             self._lasts[-1] = last
             return
@@ -33,7 +33,7 @@ class Passed:
         self._accepted.append(is_accepted)
 
     def cut(self, end: int) -> None:
-        """What lies from here on has not ended after all: it was not written down."""
+        """Remove records from here on: that they ended was not persisted."""
         place = bisect_left(self._firsts, end)
         for each in (self._firsts, self._lasts, self._accepted):
             del each[place:]
@@ -41,7 +41,7 @@ class Passed:
             self._lasts[-1] = min(self._lasts[-1], end - 1)
 
     def was_accepted(self, offset: int) -> bool | None:
-        """None: it is not known any more, or the log forgot the record before it ended."""
+        """None: it is not known any more, or the log start passed the record first."""
         place = bisect_right(self._firsts, offset) - 1
         return self._accepted[place] if place >= 0 and offset <= self._lasts[place] else None
 

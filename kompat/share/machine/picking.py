@@ -1,4 +1,4 @@
-"""Which of the available records a member gets."""
+"""Picks the records that a member acquires."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kompat.share.machine.settings import ShareSettings
 
 
 class Picker:
-    """Takes what is offered in ascending order, as far as the member's wish and the group's limits go."""
+    """Takes what is offered in ascending order, up to the limits of the request and of the group."""
 
     __slots__ = ("_can_cut", "_first", "_free", "_settings", "_want", "count", "is_done", "spans")
 
     def __init__(self, want: Want, settings: ShareSettings, free: int) -> None:
-        """`free`: how many records that nobody has had yet may be given out."""
+        """`free`: how many records may still be acquired for the first time."""
         self._want = want
         self._settings = settings
         self._free = free
@@ -26,13 +26,13 @@ class Picker:
         self.is_done = want.max_records <= 0
 
     def take_fresh(self, first: int, firsts: Sequence[int], lasts: Sequence[int]) -> None:
-        """Take from batches one after the other that nobody has had anything of, beginning at an offset in the first."""
+        """Take whole batches that were never delivered, one after the other, starting at an offset in the first."""
         room = min(self._want.max_records, self._free)
         if room <= 0:
             return
         last = min(first + room - 1, lasts[-1])
         if not self._can_cut:
-            # A batch is given out whole, whatever the member wishes, but never more than the group may hold.
+            # A batch is acquired whole, whatever the request's limit is, but never beyond the group's limit.
             last = min(lasts[bisect_left(lasts, last)], first + self._free - 1)
         self.count = last - first + 1
         while not self._can_cut and last - first >= self._want.batch_size:
@@ -44,13 +44,13 @@ class Picker:
         self.spans.append(AcquiredSpan(first, last, 1))
 
     def begin_batch(self) -> None:
-        """What is offered next lies in another batch of the log."""
+        """The next offer is in another batch of the log."""
         self._first = True
         if self.count >= self._want.max_records:
             self.is_done = True
 
     def offer(self, first: int, last: int, deliveries: int, size: int) -> None:
-        """Records of a run of `size` that were delivered so often."""
+        """Offer records of a run of `size` with this delivery count."""
         if self.is_done:
             return
         if deliveries == 0:
@@ -70,10 +70,10 @@ class Picker:
             self.is_done = True
 
     def _isolate(self, first: int, last: int, deliveries: int, size: int) -> None:
-        """Fewer with every delivery, the last time each by itself, and nothing else with them."""
+        """Fewer with every delivery; in the last one each record is delivered alone."""
         self.is_done = True
         if self.count or self._want.is_continued:
-            return  # the next time
+            return  # with the next delivery
         limit = self._settings.delivery_limit
         allowed = size >> (deliveries - self._settings.isolate_from + 1)
         if limit > 2 and deliveries >= limit - 1:

@@ -1,4 +1,4 @@
-"""Runs of offsets that are in the same state. One object a run and not a record: most records live and die in batches."""
+"""Runs of offsets in the same state. There is one object for a run, not for a record: most records are processed in batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class Run:
         self.state = state
         self.deliveries = deliveries
         self.member = member  # that holds the records
-        self.until = until  # the lock's end, or the back-off's: before it nobody else gets them; 0 where there is none
+        self.until = (
+            until  # when the lock or the back-off ends: until then no other member gets them; 0 if there is none
+        )
 
     @property
     def size(self) -> int:
@@ -30,7 +32,7 @@ class Run:
 
 
 class Runs:
-    """In ascending order, none overlapping. What lies between them has no state yet."""
+    """Ascending and not overlapping. Offsets between runs have no state yet."""
 
     __slots__ = ("_firsts", "_runs")
 
@@ -66,8 +68,8 @@ class Runs:
             return [runs[low]]
         return runs[low : bisect_right(firsts, last, low)]
 
-    def are_settled(self, first: int, last: int) -> bool:
-        """Will nobody get any of these offsets again?"""
+    def are_terminal(self, first: int, last: int) -> bool:
+        """Whether none of these offsets will be delivered again."""
         position = first
         for run in self.overlapping(first, last):
             if run.first > position or run.state is RecordState.AVAILABLE or run.state is RecordState.ACQUIRED:
@@ -76,12 +78,12 @@ class Runs:
         return position > last
 
     def cut(self, first: int, last: int) -> tuple[int, int]:
-        """Split runs so that none crosses an end of [first, last]: where those inside begin and end."""
+        """Split runs at both ends of [first, last]; returns the indexes where the runs inside begin and end."""
         runs = self._runs
         if not runs or first > runs[-1].last:
             return len(runs), len(runs)
         low = bisect_left(self._firsts, first)
-        if low < len(runs):  # mostly it is one run, or none
+        if low < len(runs):  # usually it is one run, or none
             found = runs[low]
             if found.first == first and found.last == last:
                 return low, low + 1
@@ -92,7 +94,7 @@ class Runs:
         return low, high
 
     def _split(self, offset: int) -> int:
-        """Begin a run at the offset if one crosses it: the index of the first run that does not lie before it."""
+        """Split the run that contains the offset, if any; returns the index of the first run from the offset on."""
         index = bisect_left(self._firsts, offset)
         if index == 0:
             return 0
@@ -109,7 +111,7 @@ class Runs:
         return self._runs[low:high]
 
     def replace(self, low: int, high: int, run: Run) -> None:
-        """Put a run where those from `low` up to `high` are; it covers them."""
+        """Replace the runs from `low` up to `high` by one that covers them."""
         self._runs[low:high] = [run]
         self._firsts[low:high] = [run.first]
 
@@ -121,7 +123,7 @@ class Runs:
         self._firsts.append(run.first)
 
     def join(self, index: int, *, exactly: bool) -> None:
-        """Make one of the run and its neighbours where they touch and say the same."""
+        """Merge the run with adjacent ones in the same state."""
         runs = self._runs
         run = runs[index]
         after = runs[index + 1] if index + 1 < len(runs) else None
@@ -135,7 +137,7 @@ class Runs:
 
 
 def _same(left: Run, right: Run, *, exactly: bool) -> bool:
-    """Of neighbours."""
+    """Whether two adjacent runs are in the same state."""
     return (
         left.state is right.state
         and (left.deliveries == right.deliveries or not exactly)

@@ -1,4 +1,4 @@
-"""What is persisted of share partitions: for each its start offset, and what differs from "nobody has had it" after it."""
+"""The persisted state of share partitions: each has a start offset, and the offsets after it that are not just available."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kompat.types import LeaderEpoch, Millis, Offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What is told of a share partition."""
+    """The description of a share partition."""
 
     start_offset: Offset = UNINITIALIZED
     complete_count: int = NO_COUNT
@@ -36,7 +36,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """All that a share partition can be built from."""
+    """All that a share partition is loaded from."""
 
     start_offset: Offset
     state_epoch: int
@@ -44,21 +44,21 @@ class Stored:
 
 
 class Fence(NamedTuple):
-    """In whose name a share partition's state is written: whoever comes later makes it void."""
+    """The epochs of a writer of a share partition's state: a later writer fences it."""
 
-    leader_epoch: LeaderEpoch  # of the partition whose records are shared: the broker that leads it writes
-    state_epoch: int  # moves where somebody lets the group begin anew
+    leader_epoch: LeaderEpoch  # of the partition whose records are shared: its leader writes
+    state_epoch: int  # changes when the group is reset
 
 
 class Writing(NamedTuple):
-    """A write that comes from another broker. It may come twice, and then late: only what is newer than the last counts."""
+    """A write from another broker. It may arrive twice or late: it is only applied if it is newer than the last."""
 
-    writer: str  # one load of the share partition
+    writer: str  # identifies one load of the share partition
     number: int
 
 
 class _State:
-    """One share partition's."""
+    """The state of one share partition."""
 
     __slots__ = (
         "complete_count",
@@ -109,30 +109,28 @@ class _State:
 
 
 class ShareStateMachine:
-    """The share partitions whose state lives in one partition of `__share_group_state`."""
+    """The share partitions whose state is in one partition of `__share_group_state`."""
 
     def __init__(self, updates_per_snapshot: int = 500) -> None:
         """Kafka's `share.coordinator.snapshot.update.records.per.snapshot`."""
         self._updates_per_snapshot = updates_per_snapshot
         self._states: dict[ShareKey, _State] = {}
         self._by_group: dict[str, set[ShareKey]] = defaultdict(set)
-        self._may_archive: set[ShareKey] = set()  # among them all that owe dead letters
-        self._writings: dict[ShareKey, Writing] = {}  # the newest of each that is used by another broker
+        self._may_archive: set[ShareKey] = set()  # including all with dead-letter records to write
+        self._writings: dict[ShareKey, Writing] = {}  # the newest write for each that another broker uses
 
     # -- commands --------------------------------------------------------------------------------------------------
     def begin(
-        self, key: ShareKey, start_offset: Offset, *, leader_epoch: LeaderEpoch, now: Millis, writer: str = ""
+        self, key: ShareKey, start_offset: Offset, leader_epoch: LeaderEpoch, now: Millis, writer: str = ""
     ) -> Decision[ShareRecord, Stored]:
-        """The state of a share partition that somebody wants to use; where it has none, it begins at the offset.
+        """The state of a share partition for a new user; without a state, it starts at the offset.
 
-        Who has used it until now is fenced: a broker that led the partition before, or an earlier load.
+        The earlier user is fenced: a broker that led the partition before, or an earlier load.
         """
         known = self._states.get(key)
         if known is not None and leader_epoch < known.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
-        self._writings.pop(key, None)
-        if writer:
-            self._writings[key] = Writing(writer, 0)
+        self._use(key, writer)
         if known is not None and known.start_offset != UNINITIALIZED:
             stored = Stored(known.start_offset, known.state_epoch, known.batches())
             is_led_anew = leader_epoch > known.leader_epoch
@@ -141,10 +139,18 @@ class ShareStateMachine:
         begun = self.initialize(key, start_offset, leader_epoch=leader_epoch, state_epoch=epoch, now=now)
         return Decision(begun.records, Stored(start_offset, epoch, ()))
 
+    def _use(self, key: ShareKey, writer: str) -> None:
+        """If the same writer begins twice, because a response was lost, its writes since then stay valid."""
+        newest = self._writings.get(key)
+        if not writer:
+            self._writings.pop(key, None)
+        elif newest is None or newest.writer != writer:
+            self._writings[key] = Writing(writer, 0)
+
     def initialize(
-        self, key: ShareKey, start_offset: Offset, *, leader_epoch: LeaderEpoch, state_epoch: int | None, now: Millis
+        self, key: ShareKey, start_offset: Offset, leader_epoch: LeaderEpoch, state_epoch: int | None, now: Millis
     ) -> Decision[ShareRecord, None]:
-        """Begin, or begin anew, at an offset. Without a state epoch it is the next one."""
+        """Start, or reset, at an offset. Without a given state epoch it is incremented."""
         known = self._states.get(key)
         if state_epoch is None:
             state_epoch = known.state_epoch + 1 if known is not None else 0
@@ -162,7 +168,7 @@ class ShareStateMachine:
         return Decision([snapshot], None)
 
     def ensure(self, keys: Iterable[ShareKey], now: Millis) -> Decision[ShareRecord, None]:
-        """Let these share partitions have a state; where they begin is found out when they are first used."""
+        """Initialize the state of these share partitions; their start offset is determined on first use."""
         records: list[ShareRecord] = []
         for key in keys:
             if key not in self._states:
@@ -172,7 +178,7 @@ class ShareStateMachine:
         return Decision(records, None)
 
     def write(self, key: ShareKey, update: Update, fence: Fence, now: Millis) -> Decision[ShareRecord, None]:
-        """Persist a change. Raises FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH where it is not the writer's to make any more."""
+        """Persist a change. Raises FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH if the writer has been replaced."""
         state = self._states.get(key)
         if state is None or state.start_offset == UNINITIALIZED or state.state_epoch != fence.state_epoch:
             raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
@@ -188,13 +194,13 @@ class ShareStateMachine:
         )
         if state.updates < self._updates_per_snapshot:
             return Decision([record], None)
-        # All that came before is said again in one record, so that nothing older is needed.
+        # A snapshot contains everything from before, so that older records are not needed.
         return Decision([record, _snapshot(key, _updated(state, key, record), now)], None)
 
-    def write_afar(
+    def write_numbered(
         self, key: ShareKey, update: Update, fence: Fence, now: Millis, writing: Writing
     ) -> Decision[ShareRecord, None]:
-        """As `write`, for another broker."""
+        """As `write`, for another broker: a write that arrives twice is applied once."""
         newest = self._writings.get(key)
         if newest is not None and newest.writer != writing.writer:
             raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
@@ -228,7 +234,7 @@ class ShareStateMachine:
         return Decision([], sorted(self._by_group.get(group_id, ()), key=lambda key: (key.topic_id, key.partition)))
 
     def topics(self) -> Decision[ShareRecord, list[tuple[str, UUID]]]:
-        """All groups, and the topics that they have a state of."""
+        """All groups with the topics that they have a state for."""
         return Decision([], sorted({(key.group_id, key.topic_id) for key in self._states}))
 
     def delete(self, keys: Iterable[ShareKey]) -> Decision[ShareRecord, None]:
@@ -238,7 +244,7 @@ class ShareStateMachine:
         return Decision([ShareEnd(key) for key in self._states if key.topic_id in topic_ids], None)
 
     def archiving(self) -> Decision[ShareRecord, list[ShareKey]]:
-        """Share partitions that owe dead letters."""
+        """Share partitions with dead-letter records to write."""
         self._may_archive = {key for key in self._may_archive if key in self._states and self._states[key].is_archiving}
         return Decision([], sorted(self._may_archive))
 
@@ -265,7 +271,7 @@ class ShareStateMachine:
 
 
 def _led(key: ShareKey, state: _State, leader_epoch: LeaderEpoch) -> ShareUpdate:
-    """Another broker leads the partition from now on: what those before it still write does not count."""
+    """A later leader writes from now on: writes of earlier ones are fenced."""
     return ShareUpdate(
         key=key,
         snapshot_epoch=state.snapshot_epoch,

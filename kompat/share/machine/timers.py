@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-_SLACK = 64  # times that nobody waits for any more, before they are thrown out
+_SLACK = 64  # outdated times in the heap, before they are removed
 
 
 class Timers:
-    """How many offsets wait for which time. Whoever splits or joins runs need not tell."""
+    """How many offsets wait for which time. Splitting and joining runs does not change it."""
 
     __slots__ = ("_heap", "_waiting")
 
     def __init__(self) -> None:
         self._waiting: dict[int, int] = {}
-        self._heap: list[int] = []  # every time in `_waiting`, and some that no longer are
+        self._heap: list[int] = []  # every time in `_waiting`, and outdated ones
 
     def add(self, until: int, offsets: int) -> None:
         known = self._waiting.get(until)

@@ -8,7 +8,7 @@ const sum = (values) => values.reduce((all, value) => all + (value ?? 0), 0);
 export function clusterFigures(cluster, { waiting = null, letters = null, connections = null, isOfAll = false } = {}) {
   const { brokers } = cluster;
   const alive = brokers.filter((each) => each.isAlive).length;
-  const open = letters === null ? null : sum(letters.map((each) => each.letters - each.redriven));
+  const open = letters === null ? null : sum(letters.map((each) => each.records - each.redriven));
   return figures(
     [
       "Brokers",
@@ -19,8 +19,8 @@ export function clusterFigures(cluster, { waiting = null, letters = null, connec
     [
       "Partitions led",
       number(sum(brokers.map((each) => each.leads))),
-      cluster.leaderless > 0 ? `${number(cluster.leaderless)} without a leader` : "all of them",
-      cluster.leaderless > 0 ? "bad" : "",
+      cluster.offline > 0 ? `${number(cluster.offline)} offline` : "all of them",
+      cluster.offline > 0 ? "bad" : "",
     ],
     [
       "Under-replicated",
@@ -28,6 +28,9 @@ export function clusterFigures(cluster, { waiting = null, letters = null, connec
       `of ${plural(sum(brokers.map((each) => each.replicas)), "replica")}`,
       cluster.underReplicated > 0 ? "bad" : "",
     ],
+    cluster.inDoubt > 0
+      ? ["In doubt", number(cluster.inDoubt), "replicas that do not vote until they have caught up", "bad"]
+      : null,
     connections === null ? null : ["Connections", number(connections), isOfAll ? "of all brokers" : "of this broker"],
     waiting === null
       ? null

@@ -65,13 +65,13 @@ async function loadList(topic, state, signal) {
 }
 
 function chart(page, state, timeline, pick, again) {
-  const label = "What is due";
+  const label = "Delayed records by due time";
   return [
     h(
       "div",
       { class: "toolbar" },
       h("h2", { class: "grow" }, label),
-      select(state, "horizon", HORIZONS, () => ((state.range = null), again()), { "aria-label": "How far ahead" }),
+      select(state, "horizon", HORIZONS, () => ((state.range = null), again()), { "aria-label": "Time range" }),
     ),
     show(timeline, (bars) => h("bar-chart", { label, noun: "record", onpick: pick, bars }), 3),
   ];
@@ -88,7 +88,7 @@ function rows({ page, topic, state, list, reload, pick }) {
       cell: (row) => opener(due(row.dueTimestamp), () => look(row, name), { title: time(row.dueTimestamp) }),
     },
     { name: "at", label: "At", isWide: true, class: "fit", cell: (row) => moment(row.dueTimestamp) },
-    { name: "slot", label: "Slot", isWide: true, class: "fit", cell: (row) => `${row.partition}/${row.offset}` },
+    { name: "slot", label: "Offset", isWide: true, class: "fit", cell: (row) => `${row.partition}/${row.offset}` },
     {
       name: "key",
       label: "Key",
@@ -129,10 +129,10 @@ function rows({ page, topic, state, list, reload, pick }) {
   const draw = (items) => {
     if (items.length === 0 && state.cursors.length === 1)
       return empty(
-        "Nothing waits here",
+        "No delayed records",
         state.range
-          ? "Nothing is due in this time."
-          : "Records with a kompat-delay-ms or kompat-deliver-at header wait here for their time.",
+          ? "No record is due in this time range."
+          : "Records with a kompat-delay-ms or kompat-deliver-at header are listed here until they are due.",
       );
     return table({
       page,
@@ -169,7 +169,7 @@ function look(row, topic) {
 async function cancel(row, { topic, reload }) {
   const isDone = await confirm({
     title: "Cancel this record?",
-    text: `It would come ${due(row.dueTimestamp)}, and never will. Its slot ${row.partition}/${row.offset} stays empty.`,
+    text: `The record is due ${due(row.dueTimestamp)} and will not be delivered. Its offset ${row.partition}/${row.offset} stays empty.`,
     action: "Cancel the record",
     run: () => del(path`/v1/topics/${topic}/delayed/${row.partition}/${row.offset}`),
   });
@@ -183,7 +183,7 @@ function reschedule(row, { topic, reload }) {
     const change =
       given.how === "at" ? { deliverAt: new Date(fromInput(given.at)).toISOString() } : { delay: given.delay.trim() };
     await patch(path`/v1/topics/${topic}/delayed/${row.partition}/${row.offset}`, change);
-    toast(`${row.partition}/${row.offset} is moved`);
+    toast(`${row.partition}/${row.offset} is rescheduled`);
     reload();
   };
   const draw = (dialog) =>

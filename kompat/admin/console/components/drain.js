@@ -11,24 +11,24 @@ export function brokerActions(broker, brokers, done) {
   if (brokers.length < 2) return [];
   const { id, state } = broker;
   const found = [];
-  if (state === "draining") found.push(button("Use it again", () => undrain(id, done)));
+  if (state === "draining") found.push(button("End the drain", () => undrain(id, done)));
   else found.push(button("Drain", () => drain(id, done)));
-  if (state === "down") found.push(button("Forget", () => forget(id, done), { tone: "danger" }));
+  if (state === "down") found.push(button("Unregister", () => forget(id, done), { tone: "danger" }));
   return found;
 }
 
 /** Why a drain does not come to an end, and what helps; null: it does. */
 export const stuckText = ({ id, unmovable }) =>
   unmovable > 0
-    ? `${plural(unmovable, "replica")} of broker ${id} cannot leave it: the other brokers have theirs already. ` +
-      "Add a broker, or move their partitions to fewer replicas."
+    ? `${plural(unmovable, "replica")} of broker ${id} cannot be moved: all other brokers have a replica already. ` +
+      "Add a broker, or reduce the replication factor."
     : null;
 
 async function drain(id, done) {
   let told = null;
   const isDone = await confirm({
     title: `Drain broker ${id}?`,
-    text: "Its partitions get replicas on other brokers, and it leads nothing any more: then it can be taken away.",
+    text: "Its replicas are moved to other brokers, and it loses its leaderships. Then it can be removed.",
     action: "Drain",
     run: async () => {
       told = await post(path`/v1/cluster/brokers/${id}/drain`);
@@ -42,16 +42,16 @@ async function drain(id, done) {
 }
 
 const undrain = (id, done) =>
-  attempt(() => del(path`/v1/cluster/brokers/${id}/drain`), `Broker ${id} gets replicas again`).then(done);
+  attempt(() => del(path`/v1/cluster/brokers/${id}/drain`), `Broker ${id} may get replicas again`).then(done);
 
 async function forget(id, done) {
   const isDone = await confirm({
-    title: `Forget broker ${id}?`,
-    text: "For one that will not come back. Replicas that it still has are out of reach: drain it before.",
-    action: "Forget it",
+    title: `Unregister broker ${id}?`,
+    text: "Unregister a broker that is permanently gone. Replicas that are still assigned to it stay offline: drain it first.",
+    action: "Unregister",
     typed: String(id),
     run: () => del(path`/v1/cluster/brokers/${id}`),
   });
-  if (isDone) toast(`Broker ${id} is forgotten`);
+  if (isDone) toast(`Broker ${id} is unregistered`);
   done();
 }

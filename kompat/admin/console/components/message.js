@@ -33,7 +33,7 @@ export function messageDialog(topic, message) {
         h(
           "a",
           { class: "button", href: to(["topics", topic, "messages"], { partition, offset }), onclick: leave },
-          "Link to this one",
+          "Link to this record",
         ),
       ),
       messageParts(message),
@@ -75,7 +75,7 @@ export function messageParts(message) {
 }
 
 export function headersTable(headers) {
-  if (headers.length === 0) return h("p", { class: "muted" }, "It has none.");
+  if (headers.length === 0) return h("p", { class: "muted" }, "The record has no headers.");
   const rows = headers.map((header) =>
     h(
       "tr",

@@ -12,7 +12,7 @@ export function accepted({ results }) {
   const refused = results.find((each) => !each.ok && each.error !== "ELECTION_NOT_NEEDED");
   if (!refused) return results.length;
   throw Object.assign(new Error(refused.reason ?? refused.error), {
-    title: `${refused.topic} ${refused.partition} was refused`,
+    title: `The reassignment of ${refused.topic} ${refused.partition} was rejected`,
     detail: refused.reason ?? refused.error,
     code: refused.error,
   });
@@ -22,7 +22,7 @@ const reassign = (topic, partition, replicas) =>
   post("/v1/cluster/reassignments", { assignments: [{ topic, partition, replicas }] }).then(accepted);
 
 export const cancelMove = ({ topic, partition }) =>
-  attempt(() => reassign(topic, partition, null), `${topic} ${partition} stays where it was`);
+  attempt(() => reassign(topic, partition, null), `The reassignment of ${topic} ${partition} is cancelled`);
 
 const elect = ({ topic, partition }) =>
   post("/v1/cluster/elect-leaders", { partitions: [{ topic, partition }] }).then(accepted);
@@ -43,19 +43,19 @@ export function moveDialog(place, brokers, done) {
   };
   const move = async () => {
     await reassign(topic, partition, wanted());
-    toast(`${topic} ${partition} goes to ${wanted().join(", ")}`);
+    toast(`${topic} ${partition} is being reassigned to ${wanted().join(", ")}`);
     done();
   };
   const electNow = async () => {
     await elect(place);
-    toast(`Broker ${replicas[0]} is to lead ${topic} ${partition}`);
+    toast(`Broker ${replicas[0]} is elected leader of ${topic} ${partition}`);
     done();
   };
   const draw = (dialog) =>
     h(
       "form",
       { onsubmit: (event) => (event.preventDefault(), dialog.submit(move)) },
-      h("p", { class: "muted" }, "New replicas copy all there is before the old ones go. Clients notice nothing."),
+      h("p", { class: "muted" }, "New replicas catch up before the old ones are removed. Clients are not interrupted."),
       h(
         "fieldset",
         null,
@@ -76,7 +76,7 @@ export function moveDialog(place, brokers, done) {
         before:
           place.leader === replicas[0]
             ? null
-            : button(`Have broker ${replicas[0]} lead`, () => dialog.submit(electNow)),
+            : button(`Elect broker ${replicas[0]}`, () => dialog.submit(electNow)),
         isDisabled: given.chosen.size === 0 || String(wanted()) === String(replicas),
       }),
     );
@@ -90,13 +90,13 @@ function brokerBox({ id, host, port, rack, state }, isChosen, onchange) {
 }
 
 function change(before, chosen) {
-  if (chosen.size === 0) return "A partition needs a replica.";
+  if (chosen.size === 0) return "A partition needs at least one replica.";
   const adding = [...chosen].filter((id) => !before.includes(id));
   const removing = before.filter((id) => !chosen.has(id));
-  if (adding.length + removing.length === 0) return `${plural(chosen.size, "replica")}, as it is now.`;
-  const told = [
-    adding.length > 0 ? `comes to ${adding.join(", ")}` : null,
-    removing.length > 0 ? `leaves ${removing.join(", ")}` : null,
+  if (adding.length + removing.length === 0) return `${plural(chosen.size, "replica")}, unchanged.`;
+  const changes = [
+    adding.length > 0 ? `adds broker ${adding.join(", ")}` : null,
+    removing.length > 0 ? `removes broker ${removing.join(", ")}` : null,
   ];
-  return `${plural(chosen.size, "replica")}: ${told.filter(Boolean).join(", ")}.`;
+  return `${plural(chosen.size, "replica")}: ${changes.filter(Boolean).join(", ")}.`;
 }

@@ -11,7 +11,7 @@ export function head({ trail = [], title, badges = [], actions = [] }) {
     trail.length > 0
       ? h(
           "nav",
-          { class: "trail", "aria-label": "Where you are" },
+          { class: "trail", "aria-label": "Breadcrumb" },
           trail.map(([text, names], at) => [
             at > 0 ? h("span", { "aria-hidden": "true" }, "/") : null,
             h("a", { href: to(names) }, text),

@@ -15,10 +15,10 @@ const ENTITIES = [
   ["ip", "address"],
 ];
 const OF_CLIENTS = {
-  producer_byte_rate: "Bytes per second, produced",
-  consumer_byte_rate: "Bytes per second, fetched",
+  producer_byte_rate: "Produced bytes per second",
+  consumer_byte_rate: "Fetched bytes per second",
   request_percentage: "Percent of a request thread",
-  controller_mutation_rate: "Partitions per second, made or deleted",
+  controller_mutation_rate: "Partitions created or deleted per second",
 };
 const OF_ADDRESSES = { connection_creation_rate: "Connections per second" };
 const ALL = { ...OF_CLIENTS, ...OF_ADDRESSES };
@@ -27,17 +27,17 @@ const entityOf = (row) =>
   Object.fromEntries(ENTITIES.filter(([kind]) => kind in row).map(([kind]) => [kind, row[kind]]));
 const named = (row) =>
   ENTITIES.filter(([kind]) => kind in row)
-    .map(([kind, text]) => (row[kind] === null ? `every ${text} without its own` : `${text} ${row[kind]}`))
+    .map(([kind, text]) => (row[kind] === null ? `default for every ${text}` : `${text} ${row[kind]}`))
     .join(", ");
 const told = (name, value) => (name.endsWith("byte_rate") ? `${bytes(value)}/s` : number(value));
 
 export function quotasTable(page, state, items, quotas) {
-  if (items.length === 0) return empty("No quotas", "Everybody may have as much as there is.");
+  if (items.length === 0) return empty("No quotas", "There is no limit for any client.");
   const columns = [
     { name: "entity", label: "For", class: "name", value: named, cell: named },
     {
       name: "values",
-      label: "No more than",
+      label: "Limit",
       cell: (row) =>
         Object.entries(row.values).map(([name, value]) =>
           h("div", null, h("span", { class: "muted" }, `${ALL[name] ?? name}: `), told(name, value)),
@@ -68,7 +68,7 @@ export function quotasTable(page, state, items, quotas) {
 async function remove(row, quotas) {
   const isDone = await confirm({
     title: "Delete this quota?",
-    text: `What there is for ${named(row)} holds no more.`,
+    text: `The quota of ${named(row)} will no longer apply.`,
     action: "Delete the quota",
     run: () => post("/v1/quotas", { ...entityOf(row), delete: Object.keys(row.values) }),
   });
@@ -85,7 +85,7 @@ export function quotaDialog(quotas, row = null) {
       ...(row === null ? newEntity(given) : entityOf(row)),
       ...changes(given, row, isOfAddress()),
     });
-    toast("The quota holds");
+    toast("The quota is set");
     quotas.reload();
   };
   const draw = (dialog) =>
@@ -117,9 +117,9 @@ function entityFields(given, dialog) {
     "div",
     { class: "fields" },
     field("For", select(given, "kind", kinds, dialog.redraw, { "data-first": true })),
-    has("user") ? field("User", input(given, "user"), { hint: "empty: all without their own" }) : null,
-    has("clientId") ? field("Client id", input(given, "clientId"), { hint: "empty: all without their own" }) : null,
-    has("ip") ? field("Address", input(given, "ip"), { hint: "empty: all without their own" }) : null,
+    has("user") ? field("User", input(given, "user"), { hint: "empty: the default" }) : null,
+    has("clientId") ? field("Client id", input(given, "clientId"), { hint: "empty: the default" }) : null,
+    has("ip") ? field("Address", input(given, "ip"), { hint: "empty: the default" }) : null,
   );
 }
 

@@ -15,8 +15,8 @@ export function raftTable(page, state, wanted, items, onmove) {
   const found = items.filter((row) => row.topic.toLowerCase().includes(text) && (!wanted.isBehind || lagOf(row) > 0));
   if (found.length === 0)
     return empty(
-      items.length === 0 ? "No replicated partitions" : "No partition is like that",
-      items.length === 0 ? "A broker that stands alone needs no Raft: its log is what it has written." : null,
+      items.length === 0 ? "No replicated partitions" : "No matching partitions",
+      items.length === 0 ? "A single broker does not replicate its partitions." : null,
     );
   const columns = [
     {
@@ -41,7 +41,7 @@ export function raftTable(page, state, wanted, items, onmove) {
     numbers("lastIndex", "Last", { isWide: true }),
     {
       name: "behind",
-      label: "Behind",
+      label: "Lag",
       isNumber: true,
       value: lagOf,
       cell: (row) => (lagOf(row) > 0 ? badge(number(lagOf(row)), "warn") : "0"),

@@ -68,7 +68,7 @@ export function settingsPage({ page, address, query = {}, scopes = [[{}, ""]], a
     const sorted = [...matching].sort(
       (one, other) => Number(one.isDefault) - Number(other.isDefault) || one.name.localeCompare(other.name),
     );
-    if (sorted.length === 0) return empty(state.isOwn ? "All settings are as they come" : "No such setting");
+    if (sorted.length === 0) return empty(state.isOwn ? "All settings have their defaults" : "No matching settings");
     return table({ page, state: rows, label: "Settings", columns, rows: sorted, key: (row) => row.name });
   };
   return () => [
@@ -81,7 +81,7 @@ export function settingsPage({ page, address, query = {}, scopes = [[{}, ""]], a
         label: "Search settings",
         oninput: (text) => ((state.search = text), page.redraw()),
       }),
-      checkbox("Changed ones only", state.isOwn, (isOwn) => ((state.isOwn = isOwn), page.redraw())),
+      checkbox("Only changed settings", state.isOwn, (isOwn) => ((state.isOwn = isOwn), page.redraw())),
     ),
     flushCard(null, show(found, draw, 10)),
   ];
@@ -120,7 +120,7 @@ function editDialog(item, scopes, save) {
       formEnd(dialog, "Save", {
         before: item.isDefault
           ? null
-          : button("Back to the default", () => dialog.submit(() => send({ delete: [item.name] }))),
+          : button("Reset to the default", () => dialog.submit(() => send({ delete: [item.name] }))),
       }),
     );
   };

@@ -11,11 +11,11 @@ export function signInDialog(wereRefused) {
     h(
       "form",
       { method: "dialog", onsubmit: (event) => (event.preventDefault(), given.user && dialog.close(given)) },
-      wereRefused ? problemBox({ title: "The name or the password is wrong" }) : null,
+      wereRefused ? problemBox({ title: "The user name or the password is wrong" }) : null,
       h(
         "p",
         { class: "muted" },
-        "This broker lets in the cluster's users. The password is kept in this tab until it is closed.",
+        "This broker requires authentication. The password is kept in this tab until it is closed.",
       ),
       field("User", input(given, "user", { autocomplete: "username", required: true, name: "user" })),
       field(

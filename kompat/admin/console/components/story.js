@@ -31,16 +31,16 @@ const TONES = {
 const WORDS = {
   PRODUCED: "Produced",
   REPLICATED: "Replicated",
-  PARKED: "Parked",
-  FIRED: "Came into the log",
+  PARKED: "Delayed",
+  FIRED: "Appended to the log",
   CANCELLED: "Cancelled",
   DELIVERED: "Delivered",
-  REDELIVERED: "Delivered again",
+  REDELIVERED: "Redelivered",
   ACKNOWLEDGED: "Acknowledged",
   RELEASED: "Released",
   REJECTED: "Rejected",
   LOCK_EXPIRED: "Lock expired",
-  DEAD_LETTERED: "Dead letter",
+  DEAD_LETTERED: "Dead-lettered",
   COMMITTED_PAST: "Committed past",
   EXPIRED: "Expired",
 };
@@ -118,7 +118,7 @@ function details(event) {
     event.reason ? `reason: ${event.reason}` : null,
     event.toTopic
       ? [
-          "now at ",
+          "new offset ",
           link(`${event.toTopic}/${event.toPartition}/${event.toOffset}`, ["topics", event.toTopic, "messages"], {
             partition: event.toPartition,
             offset: event.toOffset,

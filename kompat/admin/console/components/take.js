@@ -16,14 +16,14 @@ export async function takeOne(topic, group, done) {
   const address = path`/v1/queues/${topic}/groups/${group}`;
   const told = await attempt(() => post(`${address}/acquire`, { max: 1, waitMs: WAIT_MS, lockMs: LOCK_MS }));
   if (told === null) return;
-  if (told.deliveries.length === 0) return toast("There is nothing to be had");
+  if (told.deliveries.length === 0) return toast("There are no available records");
   const [delivery] = told.deliveries;
   const settle = async (word, body = {}) => {
     const { results } = await post(`${address}/${word}`, { receipts: [delivery.receipt], ...body });
     if (!results[0].ok) throw results[0].error;
   };
   const word = await show(delivery, settle);
-  if (word === null) await attempt(() => settle("nack"), "The record is put back");
+  if (word === null) await attempt(() => settle("nack"), "The record is released");
   else toast(word);
   done();
 }
@@ -37,7 +37,7 @@ function show(delivery, settle) {
       return text;
     });
   const extend = (dialog) =>
-    attempt(() => settle("extend", { lockMs: LOCK_MS }), `It is yours for another ${duration(LOCK_MS)}`).then(() => {
+    attempt(() => settle("extend", { lockMs: LOCK_MS }), `The lock is renewed for ${duration(LOCK_MS)}`).then(() => {
       delivery.lockedUntil = Date.now() + LOCK_MS;
       dialog.redraw();
     });
@@ -46,15 +46,15 @@ function show(delivery, settle) {
     h(
       "div",
       { class: "actions" },
-      button("Acknowledge", () => say(dialog, "The record is done with", "ack"), {
+      button("Acknowledge", () => say(dialog, "The record is acknowledged", "ack"), {
         tone: "primary",
         isDisabled: dialog.isBusy,
       }),
-      button("Reject", () => say(dialog, "The record becomes a dead letter", "reject"), {
+      button("Reject", () => say(dialog, "The record becomes a dead-letter record", "reject"), {
         tone: "danger",
         isDisabled: dialog.isBusy,
       }),
-      button("Keep it longer", () => extend(dialog), { isDisabled: dialog.isBusy }),
+      button("Renew the lock", () => extend(dialog), { isDisabled: dialog.isBusy }),
       link(
         "Trace",
         ["topics", topic, partition, offset, "trace"],
@@ -66,19 +66,19 @@ function show(delivery, settle) {
       "form",
       {
         class: "toolbar",
-        onsubmit: (event) => (event.preventDefault(), say(dialog, "The record is put back", "nack", delayOf)),
+        onsubmit: (event) => (event.preventDefault(), say(dialog, "The record is released", "nack", delayOf)),
       },
       field(
-        "Come again after",
+        "Redeliver after",
         input(given, "delay", { placeholder: "at once", class: "offset-input", "data-first": true }),
       ),
       h("button", { type: "submit", class: "align-end", disabled: dialog.isBusy }, "Release"),
     ),
     definitions([
-      ["Yours until", clock(delivery.lockedUntil)],
+      ["Locked until", clock(delivery.lockedUntil)],
       ["Priority", delivery.priority],
       [
-        "Delivered before",
+        "Earlier deliveries",
         delivery.deliveryCount > 1 ? badge(plural(delivery.deliveryCount - 1, "time"), "warn") : "never",
       ],
     ]),

@@ -17,11 +17,11 @@ export default function broker(page) {
 
   const stuck = () => {
     const detail = itself() ? stuckText(itself()) : null;
-    return detail === null ? null : problemBox({ title: "The drain cannot end", detail });
+    return detail === null ? null : problemBox({ title: "The drain cannot be completed", detail });
   };
   const about = ({ brokers }) => {
     const told = itself();
-    if (!told) return empty(`There is no broker ${id}`, `There are ${brokers.map((each) => each.id).join(", ")}.`);
+    if (!told) return empty(`Broker ${id} does not exist`, `The brokers are ${brokers.map((each) => each.id).join(", ")}.`);
     return figures(
       ["Leads", number(told.leads), "partitions"],
       ["Replicas", number(told.replicas)],

@@ -45,9 +45,9 @@ export default function cluster(page) {
       (told) => [clusterFigures(told), flushCard("Brokers", brokersTable(page, brokers, told)), balance(told)],
       6,
     ),
-    moves.data?.items.length > 0 ? flushCard("On the move", reassignments(page, moves)) : null,
+    moves.data?.items.length > 0 ? flushCard("Reassignments in progress", reassignments(page, moves)) : null,
     flushCard(
-      "Partitions by Raft",
+      "Raft state of partitions",
       h(
         "div",
         { class: "toolbar" },
@@ -57,7 +57,7 @@ export default function cluster(page) {
           oninput: (text) => ((state.search = text), page.redraw()),
         }),
         checkbox(
-          "Only those with a follower behind",
+          "Only partitions with a lagging follower",
           state.isBehind,
           (isBehind) => ((state.isBehind = isBehind), page.redraw()),
         ),
@@ -112,7 +112,7 @@ function brokersTable(page, state, told) {
 function balance({ brokers }) {
   if (brokers.length < 2) return null;
   const told = ({ id, leads }) => [`broker ${id}`, leads, `Broker ${id} leads ${plural(leads, "partition")}`];
-  return card("Who leads how much", bars(brokers.map(told)));
+  return card("Leaders by broker", bars(brokers.map(told)));
 }
 
 function reassignments(page, moves) {
@@ -129,7 +129,7 @@ function reassignments(page, moves) {
       cell: (row) =>
         button("Cancel", () => cancelMove(row).then(moves.reload), {
           tone: "small",
-          label: `Cancel the move of ${row.topic} ${row.partition}`,
+          label: `Cancel the reassignment of ${row.topic} ${row.partition}`,
         }),
     },
   ];

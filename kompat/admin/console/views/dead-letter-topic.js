@@ -31,7 +31,7 @@ const placeOf = (origin) => `${origin.topic}/${origin.partition}/${origin.offset
 
 export default function deadLetterTopic(page) {
   const { topic } = page.params;
-  page.title = `Dead letters in ${topic}`;
+  page.title = `Dead-letter records in ${topic}`;
   const state = { cause: "", isAll: false, chosen: new Map(), cursors: [null], next: null };
   const address = path`/v1/dead-letters/${topic}/messages`;
   const list = page.resource(
@@ -57,18 +57,18 @@ export default function deadLetterTopic(page) {
     page.redraw();
   };
   const redriveChosen = () => redrive(topic, [...state.chosen.values()], again);
-  page.keys([{ keys: "R", label: "Redrive what is chosen", run: () => state.chosen.size > 0 && redriveChosen() }]);
+  page.keys([{ keys: "R", label: "Redrive the selected records", run: () => state.chosen.size > 0 && redriveChosen() }]);
 
   const draw = (items) =>
     items.length === 0
       ? empty(
-          "No letters here",
-          state.cause ? "None has this in its cause." : state.isAll ? null : "All that came were redriven or purged.",
+          "No dead-letter records",
+          state.cause ? "No record has this text in its cause." : state.isAll ? null : "All records were redriven or purged.",
         )
       : table({
           page,
           state: null,
-          label: "Letters",
+          label: "Dead-letter records",
           columns: columnsOf(state, items, choose, (row) => look(topic, row, again)),
           rows: items,
           key: idOf,
@@ -93,7 +93,7 @@ export default function deadLetterTopic(page) {
       { class: "toolbar", role: "search", onsubmit: (event) => (event.preventDefault(), again()) },
       search({ value: state.cause, label: "Search causes", oninput: (text) => (state.cause = text) }),
       h("button", { type: "submit" }, "Find"),
-      checkbox("Redriven ones, too", state.isAll, (isAll) => ((state.isAll = isAll), again())),
+      checkbox("Include redriven", state.isAll, (isAll) => ((state.isAll = isAll), again())),
     ),
     flushCard(null, show(list, draw, 6)),
     pager(state, list.reload),
@@ -105,7 +105,7 @@ function columnsOf(state, items, choose, look) {
   const isAll = open.length > 0 && open.every((row) => state.chosen.has(idOf(row)));
   const everything = h("input", {
     type: "checkbox",
-    "aria-label": "Choose all on this page",
+    "aria-label": "Select all on this page",
     checked: isAll,
     onchange: (event) => open.forEach((row) => choose(row, event.target.checked)),
   });
@@ -179,7 +179,7 @@ function look(topic, row, again) {
         : null,
       row.origin
         ? link(
-            "Where it was",
+            "Original record",
             ["topics", row.origin.topic, "messages"],
             { partition: row.origin.partition, offset: row.origin.offset },
             { class: "button", onclick: () => dialog.close() },
@@ -220,7 +220,7 @@ async function redrive(topic, rows, again) {
   let result = null;
   const isDone = await confirm({
     title: `Redrive ${plural(rows.length, "letter")}?`,
-    text: "They go back to the partitions that they come from, as new records. All groups of those topics get them.",
+    text: "They are sent to their original partitions again, as new records. All groups of those topics get them.",
     action: "Redrive",
     isDanger: false,
     run: async () => (result = await redriveByOrigin(topic, rows)),
@@ -232,8 +232,8 @@ async function redrive(topic, rows, again) {
 async function redriveAll(topic, state, again) {
   let result = null;
   const isDone = await confirm({
-    title: "Redrive all letters?",
-    text: `All letters of ${topic}${state.cause ? ` with “${state.cause}” in their cause` : ""} that were not redriven yet go back to where they come from.`,
+    title: "Redrive all dead-letter records?",
+    text: `All dead-letter records of ${topic}${state.cause ? ` with “${state.cause}” in their cause` : ""} that were not redriven yet are sent to their original partitions again.`,
     action: "Redrive all",
     isDanger: false,
     run: async () =>
@@ -262,9 +262,9 @@ function purge(topic, again) {
     h(
       "form",
       { onsubmit: (event) => (event.preventDefault(), dialog.submit(run)) },
-      h("p", null, "Letters are deleted from the oldest on, up to the first that is to stay. That cannot be undone."),
+      h("p", null, "Dead-letter records are deleted in order from the oldest, up to the first one to keep. This cannot be undone."),
       checkbox(
-        "Only those that were redriven",
+        "Only redriven records",
         given.isOnlyRedriven,
         (isOnly) => ((given.isOnlyRedriven = isOnly), dialog.redraw()),
       ),

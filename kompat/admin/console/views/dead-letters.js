@@ -23,17 +23,17 @@ export default function deadLetters(page) {
       name: "open",
       label: "Open",
       isNumber: true,
-      value: (row) => row.letters - row.redriven,
-      cell: (row) => badge(number(row.letters - row.redriven), row.letters > row.redriven ? "warn" : "good"),
+      value: (row) => row.records - row.redriven,
+      cell: (row) => badge(number(row.records - row.redriven), row.records > row.redriven ? "warn" : "good"),
     },
     numbers("redriven", "Redriven"),
-    numbers("letters", "All", { isWide: true }),
+    numbers("records", "All", { isWide: true }),
   ];
   const draw = (items) => {
     if (items.length === 0)
       return empty(
-        "No dead letters",
-        "What a queue or share group rejects, or has delivered too often, goes to dlq.<topic> and is seen here.",
+        "No dead-letter records",
+        "Records that a queue or share group rejects, or has delivered too often, go to dlq.<topic> and are listed here.",
       );
     return table({
       page,

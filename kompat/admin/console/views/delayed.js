@@ -35,8 +35,8 @@ export default function delayed(page) {
   const draw = (items) => {
     if (items.length === 0)
       return empty(
-        "Nothing waits",
-        "Records with a kompat-delay-ms or kompat-deliver-at header wait for their time before they are in the log.",
+        "No delayed records",
+        "Records with a kompat-delay-ms or kompat-deliver-at header are appended to the log when they are due.",
       );
     return table({
       page,

@@ -67,7 +67,7 @@ export default function group(page) {
       (told) => [
         totals(told),
         card(
-          ["Lag", h("small", null, " while somebody looked")],
+          ["Lag", h("small", null, " while this page is open")],
           h("line-chart", { label: "Lag", format: short, span: lengthOf(samples), series: lines(samples) }),
         ),
         flushCard("Offsets", offsetsTable(page, offsets, told)),
@@ -116,7 +116,7 @@ function totals(told) {
 }
 
 function offsetsTable(page, state, told) {
-  if (told.offsets.length === 0) return empty("No offsets", "The group has committed nothing.");
+  if (told.offsets.length === 0) return empty("No offsets", "The group has no committed offsets.");
   const most = Math.max(1, ...told.offsets.map((each) => each.lag ?? 0));
   const columns = [
     { name: "topic", label: "Topic", class: "name", value: (row) => row.topic, cell: (row) => topicLink(row.topic) },
@@ -162,7 +162,7 @@ function offsetsTable(page, state, told) {
 }
 
 function membersTable(page, state, told) {
-  if (told.members.length === 0) return empty("No members", "Nobody works for this group at the moment.");
+  if (told.members.length === 0) return empty("No members", "The group has no members at the moment.");
   const columns = [
     {
       name: "clientId",
@@ -241,7 +241,7 @@ function reset(name, found) {
       "form",
       { onsubmit: (event) => (event.preventDefault(), given.plan === null ? preview(dialog) : dialog.submit(save)) },
       found.data.members.length > 0
-        ? h("p", { class: "note" }, "The group has members: it can be reset when they are gone.")
+        ? h("p", { class: "note" }, "The group has members: its offsets can be reset when they have left.")
         : null,
       h(
         "div",
@@ -255,7 +255,7 @@ function reset(name, found) {
           input(
             given,
             "partitions",
-            { placeholder: "all", pattern: "[0-9, ]*", title: "numbers, with commas between them" },
+            { placeholder: "all", pattern: "[0-9, ]*", title: "numbers, separated by commas" },
             changed(dialog),
           ),
         ),
@@ -331,7 +331,7 @@ function plan(offsets) {
 async function remove(name) {
   const isDone = await confirm({
     title: `Delete group ${name}?`,
-    text: "Its offsets go with it: whoever joins under this name begins anew.",
+    text: "Its committed offsets are deleted, too.",
     action: "Delete the group",
     typed: name,
     run: () => del(path`/v1/groups/${name}`),

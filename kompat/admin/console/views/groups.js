@@ -63,9 +63,9 @@ export default function groups(page) {
     if (items.length === 0)
       return empty(
         "No groups yet",
-        "A group appears with its first member, or the first offset that is committed for it.",
+        "A group is listed when it has its first member or its first committed offset.",
       );
-    if (found.length === 0) return empty("No group is like that");
+    if (found.length === 0) return empty("No matching groups");
     return table({
       page,
       state: rows,

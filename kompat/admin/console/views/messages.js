@@ -42,7 +42,12 @@ export default function messages(page) {
     else found.reload();
   };
   const newer = () => state.cursors.length > 1 && (state.cursors.pop(), found.reload());
-  const older = () => state.next !== null && (state.cursors.push(state.next), found.reload());
+  const older = () => {
+    if (state.next === null) return;
+    state.cursors.push(state.next);
+    state.next = null; // that page's is not known yet
+    found.reload();
+  };
   const live = () => {
     state.isLive = !state.isLive;
     if (state.isLive) tail(page, topic, state);
@@ -52,9 +57,9 @@ export default function messages(page) {
   page.signal.addEventListener("abort", () => state.live.stop?.abort());
   page.keys([
     { keys: "n", label: "Next page", run: older },
-    { keys: "p", label: "Page before", run: newer },
-    { keys: "l", label: "Live, or not", run: live },
-    { keys: "r", label: "Load again", run: again },
+    { keys: "p", label: "Previous page", run: newer },
+    { keys: "l", label: "Toggle live", run: live },
+    { keys: "r", label: "Reload", run: again },
   ]);
 
   return () => [
@@ -231,10 +236,10 @@ function list(page, topic, state, found, { newer, older }) {
       { class: "muted", role: "status" },
       found.isLoading
         ? "Loading…"
-        : `Page ${state.cursors.length}, ${plural(found.data.length, "record")}${isFiltered && state.next ? "; there is more to look through" : ""}`,
+        : `Page ${state.cursors.length}, ${plural(found.data.length, "record")}${isFiltered && state.next ? "; there are more records to search" : ""}`,
     ),
     button("Before", newer, { isDisabled: state.cursors.length === 1, keys: "p" }),
-    button(isFiltered && found.data.length === 0 ? "Look further" : "Next", older, {
+    button(isFiltered && found.data.length === 0 ? "Search on" : "Next", older, {
       isDisabled: state.next === null,
       keys: "n",
     }),
@@ -242,12 +247,12 @@ function list(page, topic, state, found, { newer, older }) {
   const isEmpty = found.data.length === 0;
   const rows = isEmpty
     ? isFiltered || state.from === "offset" || state.from === "time"
-      ? empty("Nothing here", state.next ? "Not in what was looked through so far." : "No record is like that.")
+      ? empty("No records", state.next ? "No match in the records that were searched so far." : "No record matches.")
       : empty(
           "This topic is empty",
           "Records appear here as soon as they are committed.",
           h("a", { class: "button", href: `#/topics/${encodeURIComponent(topic)}/produce` }, "Produce one"),
-          link("What waits for its time?", ["topics", topic, "delayed"]),
+          link("Show delayed records", ["topics", topic, "delayed"]),
         )
     : table({
         page,
@@ -295,16 +300,16 @@ function liveList(page, topic, state) {
       live.state === "open" ? (live.isPaused ? "paused" : "live") : "connecting",
       live.state === "open" && !live.isPaused ? "good" : "warn",
     ),
-    h("span", { class: "muted", role: "status" }, `${plural(live.received, "record")} since it began`),
-    button(live.isPaused ? "Go on" : "Pause", () => ((live.isPaused = !live.isPaused), page.redraw())),
+    h("span", { class: "muted", role: "status" }, `${plural(live.received, "record")} since the start`),
+    button(live.isPaused ? "Continue" : "Pause", () => ((live.isPaused = !live.isPaused), page.redraw())),
   );
   const rows =
     live.items.length === 0
-      ? empty("Waiting for records", "What is produced from now on appears here as it comes.")
+      ? empty("Waiting for records", "New records appear here.")
       : table({
           page,
           state: (live.table ??= {}),
-          label: "Records as they come",
+          label: "New records",
           columns: columnsOf(topic),
           rows: live.items,
           key: (row) => `${row.partition}-${row.offset}`,

@@ -94,7 +94,7 @@ export default function overview(page) {
             bytes,
           ),
           chart(
-            "Time of a Produce",
+            "Produce latency",
             [
               ["p50", "produceP50"],
               ["p99", "produceP99"],
@@ -102,7 +102,7 @@ export default function overview(page) {
             duration,
           ),
           chart(
-            "Time of a Fetch",
+            "Fetch latency",
             [
               ["p50", "fetchP50"],
               ["p99", "fetchP99"],

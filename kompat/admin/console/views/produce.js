@@ -8,7 +8,7 @@ import { fromInput, number, time, toInput } from "../format.js";
 import { h } from "../vdom.js";
 
 const PRIORITIES = [
-  ["", "as usual (4)"],
+  ["", "default (4)"],
   ["critical", "critical (9)"],
   ["high", "high (7)"],
   ["normal", "normal (4)"],
@@ -214,7 +214,7 @@ function delivery(page, state, about) {
         }),
     field("Time to live", input(state, "ttl", { placeholder: "for ever" }), { hint: "in queues: 30s, 1m30s" }),
     field("Message id", input(state, "messageId", { placeholder: "none" }), { hint: "taken once" }),
-    checkbox("Trace it", state.isTraced, (isTraced) => ((state.isTraced = isTraced), page.redraw())),
+    checkbox("Trace this record", state.isTraced, (isTraced) => ((state.isTraced = isTraced), page.redraw())),
   );
 }
 
@@ -225,12 +225,12 @@ function results(topic, sent) {
       { class: "note good", key: `${result.partition}/${result.offset}` },
       result.deliverAt
         ? [
-            `Waits in partition ${result.partition} as ${number(result.offset)} until ${time(result.dueTimestamp)}. `,
+            `The record is delayed in partition ${result.partition} at offset ${number(result.offset)} until ${time(result.dueTimestamp)}. `,
             link("Delayed", ["topics", topic, "delayed"]),
           ]
         : [
             `Stored in partition ${result.partition} at offset ${number(result.offset)}. `,
-            link("Look at it", ["topics", topic, "messages"], { partition: result.partition, offset: result.offset }),
+            link("Show the record", ["topics", topic, "messages"], { partition: result.partition, offset: result.offset }),
           ],
       result.isTraced ? [" · ", link("Trace", ["topics", topic, result.partition, result.offset, "trace"])] : null,
     ),

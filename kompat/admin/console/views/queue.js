@@ -28,7 +28,7 @@ export default function queue(page) {
   );
   const letters = page.resource((signal) => lettersOf(topic, group, signal), { every: 10_000 });
   const take = () => takeOne(topic, group, found.reload);
-  page.keys([{ keys: "t", label: "Take one and look", run: take }]);
+  page.keys([{ keys: "t", label: "Acquire a record", run: take }]);
   const line = (name, field) => ({ name, points: samples.map(([at, told]) => [at, told[field]]) });
 
   return () => [
@@ -44,7 +44,7 @@ export default function queue(page) {
           found.data?.queueTopic ? [", by ", topicLink(found.data.queueTopic)] : null,
         ),
         link("Settings", ["groups", group, "settings"], {}, { class: "button" }),
-        button("Take one", take, { keys: "t" }),
+        button("Acquire a record", take, { keys: "t" }),
       ],
     }),
     show(
@@ -55,10 +55,10 @@ export default function queue(page) {
           "div",
           { class: "columns" },
           card("Depth by class", depth(told.depthByClass ?? {})),
-          card("Deliveries so far, of what is not done", deliveries(told.deliveries ?? {})),
+          card("Deliveries of unacknowledged records", deliveries(told.deliveries ?? {})),
         ),
         card(
-          ["Over time", h("small", null, " while somebody looked")],
+          ["Over time", h("small", null, " while this page is open")],
           h("line-chart", {
             label: "Depth",
             format: short,
@@ -83,12 +83,12 @@ async function lettersOf(topic, group, signal) {
 
 function totals(told, letters) {
   const known = letters ?? [];
-  const count = known.reduce((sum, each) => sum + each.letters - each.redriven, 0);
+  const count = known.reduce((sum, each) => sum + each.records - each.redriven, 0);
   return figures(
     ["Available", number(told.available)],
-    ["In flight", number(told.inFlight), "acquired, not answered"],
+    ["In flight", number(told.inFlight), "acquired, not acknowledged"],
     ["Backing off", number(told.backingOff), "to come again later"],
-    ["Becoming letters", number(told.beingBuried)],
+    ["Archiving", number(told.archiving)],
     [
       "Dead letters",
       known.length > 0 ? link(number(count), ["dead-letters", known[0].topic]) : link("see all", ["dead-letters"]),
@@ -100,7 +100,7 @@ function totals(told, letters) {
 
 function depth(classes) {
   const counts = Object.entries(classes).sort(([one], [other]) => Number(other) - Number(one));
-  if (counts.length === 0) return h("p", { class: "muted" }, "Nothing waits.");
+  if (counts.length === 0) return h("p", { class: "muted" }, "There are no available records.");
   return bars(
     counts.map(([level, count]) => [
       NAMES[level] ? `${level} ${NAMES[level]}` : level,
@@ -112,7 +112,7 @@ function depth(classes) {
 
 function deliveries(counts) {
   const known = Object.entries(counts).sort(([one], [other]) => Number(one) - Number(other));
-  if (known.length === 0) return h("p", { class: "muted" }, "Nothing was delivered that is not done.");
+  if (known.length === 0) return h("p", { class: "muted" }, "There are no unacknowledged deliveries.");
   return bars(
     known.map(([times, count]) => [
       times === "0" ? "never" : times === "1" ? "once" : `${times} times`,

@@ -27,7 +27,7 @@ export default function queues(page) {
     numbers("backingOff", "Backing off", { isWide: true }),
     {
       name: "again",
-      label: "Delivered again",
+      label: "Redelivered",
       isNumber: true,
       isWide: true,
       value: again,
@@ -40,9 +40,9 @@ export default function queues(page) {
     if (items.length === 0)
       return empty(
         "No queues yet",
-        "A queue begins when a share group reads a topic, when something is acquired over REST, or with a topic that has kompat.queue.source.",
+        "A queue exists when a share group reads a topic, when a client acquires records by REST, or when a topic has kompat.queue.source.",
       );
-    if (found.length === 0) return empty("No queue is like that");
+    if (found.length === 0) return empty("No matching queues");
     return table({
       page,
       state: rows,

@@ -38,8 +38,8 @@ export default function security(page) {
       null,
       isOff(resource) && resource.data === null
         ? empty(
-            "Security is off",
-            "Everybody may do everything. An authorizer (authorizer.class.name) and listeners with SASL or TLS switch it on.",
+            "Security is disabled",
+            "All operations are allowed. An authorizer (authorizer.class.name) and listeners with SASL or TLS enable security.",
           )
         : resource.error && resource.data === null
           ? problemBox(resource.error, resource.reload)
@@ -70,11 +70,11 @@ export default function security(page) {
 }
 
 function usersTable(page, state, items, users) {
-  if (items.length === 0) return empty("No users", "Users with SCRAM credentials are seen here.");
+  if (items.length === 0) return empty("No users", "Users with SCRAM credentials are listed here.");
   const remove = async (row) => {
     const isDone = await confirm({
       title: `Delete user ${row.name}?`,
-      text: "They can sign in no more.",
+      text: "The user can no longer authenticate.",
       action: "Delete the user",
       typed: row.name,
       run: () => del(path`/v1/users/${row.name}`),
@@ -86,7 +86,7 @@ function usersTable(page, state, items, users) {
     { name: "user", label: "User", class: "name fill", value: (row) => row.name, cell: (row) => row.name },
     {
       name: "mechanisms",
-      label: "Signs in by",
+      label: "Mechanisms",
       cell: (row) => row.credentials.map((each) => [badge(each.mechanism), " "]),
     },
     {
@@ -148,7 +148,7 @@ function addUser(users) {
   const given = { name: "", password: "", mechanism: "SCRAM-SHA-512" };
   const save = async () => {
     await post("/v1/users", { name: given.name, password: given.password, mechanisms: [given.mechanism] });
-    toast(`${given.name} can sign in`);
+    toast(`${given.name} is added`);
     users.reload();
   };
   const draw = (dialog) =>
@@ -187,12 +187,12 @@ function addAcl(acls) {
         "div",
         { class: "fields" },
         field("Principal", input(given, "principal", { required: true, "data-first": true })),
-        field("May, or may not", select(given, "permission", ["allow", "deny"])),
+        field("Permission", select(given, "permission", ["allow", "deny"])),
         field("Operation", select(given, "operation", OPERATIONS)),
         field("On", select(given, "resourceType", RESOURCES, dialog.redraw)),
         given.resourceType === "cluster"
           ? null
-          : field("Named", input(given, "resourceName", { required: true }), { hint: "* for all" }),
+          : field("Resource name", input(given, "resourceName", { required: true }), { hint: "* for all" }),
         field(
           "Name is",
           select(given, "patternType", [

@@ -117,7 +117,7 @@ function grow(name, found) {
     h(
       "form",
       { onsubmit: (event) => (event.preventDefault(), dialog.submit(send)) },
-      h("p", null, "Keys go to other partitions from then on. There is no way back."),
+      h("p", null, "Keys are mapped to other partitions afterwards. This cannot be undone."),
       field("Partitions", input(given, "count", { type: "number", min: count + 1, required: true })),
       formEnd(dialog, "Add"),
     );
@@ -128,14 +128,14 @@ function truncate(name, found) {
   const given = { partition: "0", offset: "" };
   const send = async () => {
     await post(path`/v1/topics/${name}/truncate`, { offsets: { [given.partition]: Number(given.offset) } });
-    toast(`Records before ${given.offset} are gone`);
+    toast(`The records before ${given.offset} are deleted`);
     found.reload();
   };
   const draw = (dialog) =>
     h(
       "form",
       { onsubmit: (event) => (event.preventDefault(), dialog.submit(send)) },
-      h("p", null, "All records of a partition before an offset are deleted. That cannot be undone."),
+      h("p", null, "All records of a partition before an offset are deleted. This cannot be undone."),
       h(
         "div",
         { class: "fields" },
@@ -144,7 +144,7 @@ function truncate(name, found) {
           input(given, "partition", { type: "number", min: 0, max: found.data.partitions.length - 1, required: true }),
         ),
         field("Before offset", input(given, "offset", { type: "number", min: -1, required: true }), {
-          hint: "−1: all there are",
+          hint: "−1: all records",
         }),
       ),
       formEnd(dialog, "Delete records", { tone: "danger" }),
@@ -155,7 +155,7 @@ function truncate(name, found) {
 async function remove(name) {
   const isDone = await confirm({
     title: `Delete ${name}?`,
-    text: "All its records go with it, delayed ones and dead letters' marks, too. That cannot be undone.",
+    text: "All of its records are deleted, including delayed records and redrive marks. This cannot be undone.",
     action: "Delete the topic",
     typed: name,
     run: () => del(path`/v1/topics/${name}`),

@@ -71,13 +71,13 @@ export default function topics(page) {
     if (items.length === 0 && wanted === "")
       return empty(
         "No topics yet",
-        "A topic is made here, by any client's first word to it, or by Kafka's tools.",
+        "Create a topic here, with Kafka's tools, or by producing to it.",
         button("Create a topic", create, { tone: "primary" }),
       );
     if (found.length === 0)
       return empty(
-        "No topic has this in its name",
-        `Looked for “${state.search}” in ${plural(items.length, "topic")}.`,
+        "No matching topics",
+        `Searched for “${state.search}” in ${plural(items.length, "topic")}.`,
       );
     return table({
       page,
@@ -101,7 +101,7 @@ export default function topics(page) {
       { class: "toolbar" },
       search({ value: state.search, label: "Search topics", oninput: find }),
       checkbox(
-        "Internal ones, too",
+        "Include internal",
         state.isInternal,
         (isInternal) => (
           (state.isInternal = isInternal),
@@ -179,7 +179,7 @@ async function createDialog() {
         field(
           "Deliver",
           select(given, "order", [
-            ["", "in the log's order"],
+            ["", "in the order of offsets"],
             ["priority", "by priority"],
           ]),
         ),
@@ -208,5 +208,5 @@ async function create(given) {
     replicationFactor: given.replicas === "" ? -1 : Number(given.replicas),
     configs,
   });
-  toast(`${given.name} is made`);
+  toast(`${given.name} is created`);
 }

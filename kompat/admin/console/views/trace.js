@@ -18,13 +18,13 @@ export default function trace(page) {
   const found = page.resource((signal) => load(signal).then(storiesOf), { every: 3000 });
 
   const draw = (stories) =>
-    stories.length === 0 ? empty("No story", "Nothing is known of this trace.") : stories.map(one);
+    stories.length === 0 ? empty("No trace", "There are no events of this trace.") : stories.map(one);
   const nothing = () =>
     flushCard(
       null,
       empty(
         "This record is not traced",
-        "A record is traced if it has the header kompat-trace: 1 or a sampled traceparent, or if its topic's kompat.trace.sample picks it.",
+        "A record is traced if it has the header kompat-trace: 1 or a sampled traceparent, or if its topic's kompat.trace.sample selects it.",
         place === null ? null : link("Back to the record", ["topics", topic, "messages"], { partition, offset }),
       ),
     );
@@ -63,13 +63,13 @@ function one(told) {
     ],
     ["Trace", link(told.traceId, ["traces", told.traceId], {}, { class: "mono" })],
     told.messageId ? ["Message id", told.messageId] : null,
-    ["In all", `${duration(total)}, ${number(events.length)} events`],
+    ["Total", `${duration(total)}, ${number(events.length)} events`],
   ]);
   return h(
     "div",
     { class: "view", key: `${record.topic}/${record.partition}/${record.offset}` },
     card(null, ids),
-    card("Stages", spans(events) ?? h("p", { class: "muted" }, "It has gone through none yet.")),
+    card("Stages", spans(events) ?? h("p", { class: "muted" }, "The record has no stages yet.")),
     card("Events", story(events)),
   );
 }

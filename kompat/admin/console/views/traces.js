@@ -41,7 +41,7 @@ export default function traces(page) {
     page.setQuery({ topic: state.topic, event: state.event });
     found.reload();
   };
-  page.keys([{ keys: "r", label: "Load again", run: () => again() }]);
+  page.keys([{ keys: "r", label: "Reload", run: () => again() }]);
 
   const columns = [
     {
@@ -77,8 +77,8 @@ export default function traces(page) {
       ? empty(
           "No events",
           state.next
-            ? "Not in what was looked through so far."
-            : "Records are traced if they ask for it (kompat-trace: 1, a sampled traceparent), or by their topic's kompat.trace.sample.",
+            ? "No match in the records that were searched so far."
+            : "Records are traced if they have the header kompat-trace: 1 or a sampled traceparent, or if their topic's kompat.trace.sample selects them.",
         )
       : table({
           page,
@@ -101,7 +101,7 @@ export default function traces(page) {
         h(
           "label",
           { class: "field grow" },
-          h("span", null, "A trace's id, a message's id, or topic/partition/offset"),
+          h("span", null, "Trace id, message id, or topic/partition/offset"),
           input(state, "id", { "data-search": true, placeholder: "orders/2/45678" }),
         ),
         h("button", { type: "submit", class: "primary align-end" }, "Show"),

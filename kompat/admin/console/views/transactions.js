@@ -63,8 +63,8 @@ export default function transactions(page) {
       (item) =>
         item.transactionalId.toLowerCase().includes(wanted) && (state.state === "" || item.state === state.state),
     );
-    if (items.length === 0) return empty("No transactions", "Producers with a transactional.id are seen here.");
-    if (found.length === 0) return empty("No transaction is like that");
+    if (items.length === 0) return empty("No transactions", "Producers with a transactional.id are listed here.");
+    if (found.length === 0) return empty("No matching transactions");
     return table({
       page,
       state: rows,
@@ -100,7 +100,7 @@ async function details(id, list) {
   const abort = async () => {
     const isDone = await confirm({
       title: `Abort ${id}?`,
-      text: "Its records will never be seen by consumers that read what is committed. Its producer is fenced.",
+      text: "Consumers with read_committed will not read its records. Its producer is fenced.",
       action: "Abort the transaction",
       run: () => post(path`/v1/transactions/${id}/abort`),
     });

@@ -1,0 +1,1 @@
+"""Dead-letter records: how they are written, listed and redriven."""

@@ -1,0 +1,1 @@
+"""Share groups in the group coordinator: members, assignments, and which partitions have a state."""
